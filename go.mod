@@ -1,0 +1,3 @@
+module github.com/drey-state/drey
+
+go 1.26
