@@ -1,0 +1,21 @@
+package storage
+
+import "errors"
+
+// ErrIsDir is what opening a directory as an object unwraps to.
+var ErrIsDir = errors.New("is a directory")
+
+// ErrScheme says that no store is configured for a URI's scheme.
+var ErrScheme = errors.New("no storage for this scheme")
+
+// DeleteError is the failure to delete one object.
+type DeleteError struct {
+	URI string
+	Err error
+}
+
+// Error implements error.
+func (e *DeleteError) Error() string { return "delete " + e.URI + ": " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *DeleteError) Unwrap() error { return e.Err }

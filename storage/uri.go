@@ -1,0 +1,169 @@
+package storage
+
+import "strings"
+
+// A URI here is what Flink's org.apache.flink.core.fs.Path makes of a string:
+// scheme, authority and path, none of them percent-encoded.
+
+// Split cuts a URI into scheme, authority and path without changing any of
+// them. A string without scheme, and a Windows path such as C:\x or C:/x, is all path.
+func Split(uri string) (scheme, authority, path string) {
+	rest := uri
+	if !hasDrive(rest) {
+		colon, slash := strings.IndexByte(rest, ':'), strings.IndexByte(rest, '/')
+		if colon > 0 && (slash < 0 || colon < slash) {
+			scheme, rest = rest[:colon], rest[colon+1:]
+		}
+	}
+	if strings.HasPrefix(rest, "//") && len(rest) > 2 {
+		if end := strings.IndexByte(rest[2:], '/'); end >= 0 {
+			authority, rest = rest[2:2+end], rest[2+end:]
+		} else {
+			authority, rest = rest[2:], ""
+		}
+	}
+	return scheme, authority, rest
+}
+
+// unsplit is the inverse of Split in Flink's spelling: the authority's slashes
+// stand only where there is an authority.
+func unsplit(scheme, authority, path string) string {
+	var b strings.Builder
+	b.Grow(len(scheme) + len(authority) + len(path) + 3)
+	if scheme != "" {
+		b.WriteString(scheme)
+		b.WriteByte(':')
+	}
+	if authority != "" {
+		b.WriteString("//")
+		b.WriteString(authority)
+	}
+	b.WriteString(path)
+	return b.String()
+}
+
+// hasDrive says that s begins like a Windows path: a letter, a colon, and then a slash or the end.
+func hasDrive(s string) bool {
+	return len(s) >= 2 && s[1] == ':' && isLetter(s[0]) && (len(s) == 2 || s[2] == '/' || s[2] == '\\')
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// Clean gives the spelling in which Flink's Path would record uri: "file:/x"
+// for "file:///x", repeated slashes collapsed, "\" as "/", "." and ".."
+// resolved, no slash at the end. It decodes and encodes nothing.
+func Clean(uri string) string {
+	scheme, authority, path := Split(uri)
+	path = cleanPath(path)
+	if path == "" && scheme != "" {
+		path = "/"
+	}
+	return unsplit(scheme, authority, path)
+}
+
+func cleanPath(p string) string {
+	p = strings.ReplaceAll(p, `\`, "/")
+	if p == "" {
+		return ""
+	}
+	rooted := p[0] == '/'
+	var out []string
+	for seg := range strings.SplitSeq(p, "/") {
+		switch {
+		case seg == "" || seg == ".":
+		case seg == ".." && len(out) > 0 && out[len(out)-1] != "..":
+			out = out[:len(out)-1]
+		default:
+			out = append(out, seg)
+		}
+	}
+	s := strings.Join(out, "/")
+	if rooted {
+		s = "/" + s
+	}
+	return s
+}
+
+// Join puts elements below a URI, as Flink's Path(parent, child) does for
+// names that have no scheme of their own.
+func Join(uri string, elem ...string) string {
+	scheme, authority, path := Split(uri)
+	for _, e := range elem {
+		path += "/" + e
+	}
+	return Clean(unsplit(scheme, authority, path))
+}
+
+// Dir is the URI of the directory that holds uri; of a root, the root itself.
+func Dir(uri string) string {
+	scheme, authority, path := Split(Clean(uri))
+	if i := strings.LastIndexByte(path, '/'); i > 0 {
+		path = path[:i]
+	} else if i == 0 {
+		path = "/"
+	}
+	return unsplit(scheme, authority, path)
+}
+
+// Base is the last segment of uri's path; "" for a root.
+func Base(uri string) string {
+	_, _, path := Split(Clean(uri))
+	return path[strings.LastIndexByte(path, '/')+1:]
+}
+
+// schemeAliases maps schemes that reach the same objects to one of them.
+var schemeAliases = map[string]string{"": "file", "s3a": "s3", "s3n": "s3", "s3p": "s3"}
+
+// defaultPorts are dropped from an authority when two are compared.
+var defaultPorts = map[string]string{"hdfs": ":8020"}
+
+// Scheme is uri's scheme in lower case with aliases resolved: s3a, s3n and
+// s3p give s3, a path without a scheme gives file.
+func Scheme(uri string) string {
+	scheme, _, _ := Split(uri)
+	scheme = strings.ToLower(scheme)
+	if a, ok := schemeAliases[scheme]; ok {
+		return a
+	}
+	return scheme
+}
+
+// Key is a spelling in which two URIs of the same object are equal: cleaned,
+// scheme aliases resolved, default ports and file://localhost dropped, a Windows drive
+// path with one slash before the drive. It is for comparing only; a URI that
+// goes into metadata keeps its own spelling.
+func Key(uri string) string {
+	_, authority, path := Split(uri)
+	scheme := Scheme(uri)
+	path = cleanPath(path)
+	if scheme == "file" {
+		if authority == "localhost" {
+			authority = ""
+		}
+		if hasDrive(path) {
+			path = "/" + path
+		}
+	} else {
+		authority = strings.TrimSuffix(strings.ToLower(authority), defaultPorts[scheme])
+	}
+	if path == "" {
+		path = "/"
+	}
+	return unsplit(scheme, authority, path)
+}
+
+// Rel gives the part of uri below dir, compared as [Key] compares and only at
+// a segment boundary: "" if they are equal, false if uri is not below dir.
+func Rel(dir, uri string) (string, bool) {
+	d, u := Key(dir), Key(uri)
+	if d == u {
+		return "", true
+	}
+	if !strings.HasSuffix(d, "/") {
+		d += "/"
+	}
+	if strings.HasPrefix(u, d) {
+		return u[len(d):], true
+	}
+	return "", false
+}
