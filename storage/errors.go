@@ -1,6 +1,10 @@
 package storage
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
 
 // ErrIsDir is what opening a directory as an object unwraps to.
 var ErrIsDir = errors.New("is a directory")
@@ -19,3 +23,6 @@ func (e *DeleteError) Error() string { return "delete " + e.URI + ": " + e.Err.E
 
 // Unwrap gives the cause.
 func (e *DeleteError) Unwrap() error { return e.Err }
+
+// errNotDir is what listing an object as a directory unwraps to, besides fs.ErrNotExist.
+var errNotDir = fmt.Errorf("%w: an object, not a directory", fs.ErrNotExist)

@@ -112,3 +112,13 @@ type Cleaner interface {
 	// that is still at work on one of them fails at its Commit.
 	Clean(ctx context.Context, uris ...string) (removed int, err error)
 }
+
+// Pruner is implemented by a store in which directories stay when the last
+// object in them is deleted.
+type Pruner interface {
+	// Prune removes those of the directories in which nothing is, not even
+	// another directory; on S3 a directory is the zero-byte object that some
+	// tools put in its place. One that is not empty or not there is left
+	// alone and is no error. Name the deeper ones first.
+	Prune(ctx context.Context, dirs ...string) (removed int, err error)
+}
