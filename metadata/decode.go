@@ -11,6 +11,18 @@ import (
 // must not change afterwards. What Decode accepts, [Encode] gives back byte
 // for byte; what it does not understand it refuses with an [*Error].
 func Decode(data []byte) (*Snapshot, error) {
+	s, err := DecodePartial(data)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// DecodePartial is Decode for looking at a damaged file: with an error it
+// also gives what came before, the last element of each list being cut where
+// the error is; nil if not even the header is right. Never write a partial
+// snapshot.
+func DecodePartial(data []byte) (*Snapshot, error) {
 	r := javaio.NewReader(data)
 	if m := r.I32("magic"); !r.Failed() && m != magic {
 		r.Fail(0, "magic", fmt.Errorf("%#08x instead of %#08x: %w", uint32(m), uint32(magic), ErrMagic))
@@ -28,7 +40,7 @@ func Decode(data []byte) (*Snapshot, error) {
 	}
 
 	// Three layouts share version 3. The right one parses to the very end.
-	var loose *Snapshot
+	var loose, partial *Snapshot
 	var worst error
 	for _, d := range [...]Dialect{DialectStandard, Dialect114, Dialect111} {
 		s, exact, err := decodeBody(data, v, d)
@@ -38,13 +50,13 @@ func Decode(data []byte) (*Snapshot, error) {
 		case err == nil && loose == nil:
 			loose = s
 		case err != nil && further(err, worst):
-			worst = err
+			partial, worst = s, err
 		}
 	}
 	if loose != nil {
 		return loose, nil
 	}
-	return nil, worst
+	return partial, worst
 }
 
 // further says that decoding got further before err than before the other,
@@ -101,7 +113,7 @@ func decodeBody(data []byte, v Version, dialect Dialect) (s *Snapshot, exact boo
 	d.Raw(8, "header")
 	s = d.snapshot()
 	if d.Failed() {
-		return nil, false, d.Err()
+		return s, false, d.Err()
 	}
 	tail := data[d.Offset():]
 	if v < Version4 {
@@ -113,7 +125,7 @@ func decodeBody(data []byte, v Version, dialect Dialect) (s *Snapshot, exact boo
 	s.Properties = tail
 	if need := s.Properties.missing(); need > 0 {
 		d.Fail(d.Offset(), "properties", &TruncatedError{Have: int64(len(data)), Need: int64(len(data) + need)})
-		return nil, false, d.Err()
+		return s, false, d.Err()
 	}
 	return s, true, nil
 }

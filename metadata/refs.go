@@ -213,6 +213,8 @@ type mapper struct {
 	ref Ref // of the place where the walk is
 	err error
 
+	listed bool // operator states are lists, as in version 1
+
 	// see decoder
 	files     block[File]
 	relatives block[RelativeFile]
@@ -240,6 +242,7 @@ func mapSlice[T any](m *mapper, list []T, fn func(i int, v T) (T, bool)) ([]T, b
 
 func (m *mapper) snapshot(s *Snapshot) *Snapshot {
 	m.ref.at = place{item: -1, base: -1, delta: -1}
+	m.listed = s.Version == Version1
 	ops, changed := mapSlice(m, s.Operators, func(i int, o Operator) (Operator, bool) {
 		m.ref.Operator = &s.Operators[i]
 		m.ref.at.operator = int32(i)
@@ -282,6 +285,7 @@ func (m *mapper) subtask(old *SubtaskState) (*SubtaskState, bool) {
 		m.ref.Part = PartState
 		return m.stream(h)
 	})
+	m.ref.at.item = -1
 	m.ref.Role = RoleManagedOperator
 	s.ManagedOperator, changed[1] = mapSlice(m, s.ManagedOperator, m.operatorState)
 	m.ref.Role = RoleRawOperator
@@ -307,7 +311,9 @@ func (m *mapper) operatorState(i int, s *OperatorState) (*OperatorState, bool) {
 	if s == nil {
 		return nil, false
 	}
-	m.ref.at.item = int32(i)
+	if m.listed {
+		m.ref.at.item = int32(i)
+	}
 	c := *s
 	changed := false
 	if s.Merged != nil {

@@ -208,14 +208,14 @@ func (h *OperatorState) Tag() Tag {
 	return TagOperatorState
 }
 
-func (*ByteStream) isStream() {}
-func (*File) isStream() {}
-func (*RelativeFile) isStream() {}
-func (*Segment) isStream() {}
-func (*EmptySegment) isStream() {}
+func (*ByteStream) isStream()      {}
+func (*File) isStream()            {}
+func (*RelativeFile) isStream()    {}
+func (*Segment) isStream()         {}
+func (*EmptySegment) isStream()    {}
 func (*KeyGroupsStream) isStream() {}
-func (*KeyGroups) isKeyed() {}
-func (*Incremental) isKeyed() {}
-func (*Changelog) isKeyed() {}
-func (*ChangelogMemory) isKeyed() {}
-func (*ChangelogFile) isKeyed() {}
+func (*KeyGroups) isKeyed()        {}
+func (*Incremental) isKeyed()      {}
+func (*Changelog) isKeyed()        {}
+func (*ChangelogMemory) isKeyed()  {}
+func (*ChangelogFile) isKeyed()    {}
