@@ -1,0 +1,3 @@
+package main
+
+func cmdDiff() *command { return &command{name: "diff", args: "SNAPSHOT"} }

@@ -1,0 +1,3 @@
+package main
+
+func cmdDump() *command { return &command{name: "dump", args: "SNAPSHOT"} }

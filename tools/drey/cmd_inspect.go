@@ -1,0 +1,3 @@
+package main
+
+func cmdInspect() *command { return &command{name: "inspect", args: "SNAPSHOT"} }

@@ -1,0 +1,3 @@
+package main
+
+func cmdPreflight() *command { return &command{name: "preflight", args: "SNAPSHOT"} }

@@ -1,0 +1,3 @@
+package main
+
+func cmdRelocate() *command { return &command{name: "relocate", args: "SRC [DST]"} }

@@ -1,0 +1,3 @@
+package main
+
+func cmdVerify() *command { return &command{name: "verify", args: "SNAPSHOT"} }

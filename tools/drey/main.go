@@ -1,0 +1,280 @@
+// Command drey works on the savepoints and checkpoints of Apache Flink without a JVM.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/drey-state/drey/storage"
+	"github.com/drey-state/drey/tools"
+)
+
+// Exit codes; they are part of the command's interface.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNo          = 3
+	exitPartly      = 4
+	exitRefused     = 5
+	exitInterrupted = 130
+)
+
+// exitStatus is the part of every help text that says what the codes mean.
+const exitStatus = `EXIT STATUS
+  0    done; nothing wrong
+  1    failed: could not read, write or decide
+  2    usage
+  3    done, and the answer is no: damage found, differences found, cannot restore
+  4    partly done: some files were not copied; running again is safe
+  5    refused because it would be unsafe; nothing was changed
+  130  interrupted; running again is safe
+`
+
+// errNo is returned by a command that worked and whose answer is no. The
+// report says why, so that there is no message.
+var errNo = errors.New("no")
+
+// usageError is a mistake in the command line.
+type usageError struct{ msg string }
+
+func (e usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+// command is one verb.
+type command struct {
+	name  string
+	args  string // as shown in usage
+	short string
+	long  string // explanation, then examples
+	// minArgs and maxArgs bound the number of arguments; maxArgs < 0 means no bound.
+	minArgs, maxArgs int
+	flags            func(*pflag.FlagSet)
+	run              func(ctx context.Context, e *env, args []string) error
+}
+
+// commands lists the verbs in the order of the overview.
+func commands() []*command {
+	return []*command{
+		cmdInspect(), cmdVerify(), cmdDump(), cmdDiff(), cmdPreflight(), cmdRelocate(), cmdVersion(),
+	}
+}
+
+// env is what a command works with.
+type env struct {
+	stdout, stderr io.Writer
+	json           bool
+	quiet          bool
+	verbose        bool
+	jobs           int
+	s3Endpoint     string
+	s3PathStyle    bool
+	profile        string
+}
+
+func (e *env) addFlags(f *pflag.FlagSet) {
+	f.BoolVar(&e.json, "json", false, "one JSON document on standard output instead of text")
+	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no remarks on standard error")
+	f.BoolVarP(&e.verbose, "verbose", "v", false, "more detail")
+	f.IntVarP(&e.jobs, "jobs", "j", 0, "files to work on at once (default 4 for each CPU, at least 16)")
+	f.StringVar(&e.s3Endpoint, "s3-endpoint", "", "URL of an S3 server other than AWS")
+	f.BoolVar(&e.s3PathStyle, "s3-path-style", false, "put the bucket into the path, as most servers other than AWS need")
+	f.StringVar(&e.profile, "profile", "", "profile of the AWS configuration files")
+}
+
+func (e *env) parallel() int {
+	if e.jobs > 0 {
+		return e.jobs
+	}
+	return max(16, 4*runtime.NumCPU())
+}
+
+// note tells the user something that is not part of the report.
+func (e *env) note(format string, args ...any) {
+	if !e.quiet {
+		fmt.Fprintf(e.stderr, "drey: "+format+"\n", args...)
+	}
+}
+
+// target turns a path of the command line into a URI: a path without a
+// scheme is a local one, relative to the working directory. Nothing is decoded.
+func target(arg string) (string, error) {
+	if arg == "" {
+		return "", usagef("an empty path")
+	}
+	if scheme, _, _ := storage.Split(arg); scheme != "" {
+		return storage.Clean(arg), nil
+	}
+	abs, err := filepath.Abs(arg)
+	if err != nil {
+		return "", err
+	}
+	return storage.Clean("file:" + filepath.ToSlash(abs)), nil
+}
+
+func targets(args []string) ([]string, error) {
+	uris := make([]string, len(args))
+	for i, a := range args {
+		u, err := target(a)
+		if err != nil {
+			return nil, err
+		}
+		uris[i] = u
+	}
+	return uris, nil
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run runs a command line and gives the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := dispatch(ctx, args, stdout, stderr)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errNo):
+		return exitNo
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "drey: %s\n", err)
+		return exitUsage
+	case ctx.Err() != nil:
+		fmt.Fprintf(stderr, "drey: interrupted; running again is safe\n")
+		return exitInterrupted
+	}
+	fmt.Fprintf(stderr, "drey: %s\n", err)
+	switch {
+	case errors.Is(err, tools.ErrRefused):
+		return exitRefused
+	case errors.Is(err, tools.ErrPartly):
+		return exitPartly
+	}
+	return exitFailed
+}
+
+func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		overview(stderr)
+		return usagef("name a command")
+	}
+	name, args := args[0], args[1:]
+	switch name {
+	case "help", "-h", "--help":
+		return help(stdout, args)
+	case "--version":
+		name = "version"
+	}
+	cmd := find(name)
+	if cmd == nil {
+		return usagef("no command %q; `drey help` lists them", name)
+	}
+	e := &env{stdout: stdout, stderr: stderr}
+	f := flagSet(cmd, e)
+	err := f.Parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		commandHelp(stdout, cmd)
+		return nil
+	case err != nil:
+		return usagef("%s: %v; see `drey help %s`", name, err, name)
+	}
+	if n := f.NArg(); n < cmd.minArgs || cmd.maxArgs >= 0 && n > cmd.maxArgs {
+		return usagef("usage: drey %s %s; see `drey help %s`", name, cmd.args, name)
+	}
+	return cmd.run(ctx, e, f.Args())
+}
+
+func find(name string) *command {
+	for _, c := range commands() {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+func flagSet(cmd *command, e *env) *pflag.FlagSet {
+	f := pflag.NewFlagSet(cmd.name, pflag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	f.SortFlags = false
+	if cmd.flags != nil {
+		cmd.flags(f)
+	}
+	e.addFlags(f)
+	return f
+}
+
+func overview(w io.Writer) {
+	fmt.Fprint(w, "drey works on the savepoints and checkpoints of Apache Flink without a JVM.\n\nUSAGE\n  drey COMMAND [OPTIONS] ARGUMENTS\n\nCOMMANDS\n")
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  %-10s %-22s %s\n", c.name, c.args, c.short)
+	}
+	fmt.Fprint(w, `  help       [COMMAND]              what a command does, its options and examples
+
+A SNAPSHOT is a directory that holds _metadata, or the metadata file itself, as
+a path or URI (/a/chk-7, s3://bucket/job/chk-7); the directory of a job means its newest
+complete checkpoint. Credentials and region come from the usual AWS environment variables and files.
+
+`)
+	fmt.Fprint(w, exitStatus)
+}
+
+func help(w io.Writer, args []string) error {
+	if len(args) == 0 {
+		overview(w)
+		return nil
+	}
+	cmd := find(args[0])
+	if cmd == nil {
+		return usagef("no command %q; `drey help` lists them", args[0])
+	}
+	commandHelp(w, cmd)
+	return nil
+}
+
+func commandHelp(w io.Writer, cmd *command) {
+	f := flagSet(cmd, &env{})
+	fmt.Fprintf(w, "drey %s: %s\n\nUSAGE\n  drey %s [OPTIONS] %s\n\n%s\nOPTIONS\n%s\n%s",
+		cmd.name, cmd.short, cmd.name, cmd.args, strings.TrimLeft(cmd.long, "\n"), f.FlagUsagesWrapped(100), exitStatus)
+}
+
+func cmdVersion() *command {
+	return &command{
+		name: "version", short: "the version of drey, and of what it reads",
+		long: "Prints the version of drey and the versions of _metadata that it reads and writes.\n",
+		run: func(_ context.Context, e *env, _ []string) error {
+			v := struct {
+				Version  string `json:"version"`
+				Go       string `json:"go"`
+				Metadata string `json:"metadataVersions"`
+				Flink    string `json:"flink"`
+			}{"devel", runtime.Version(), "1-6", "1.2 to 2.3"}
+			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+				v.Version = info.Main.Version
+			}
+			if e.json {
+				return printJSON(e.stdout, v)
+			}
+			_, err := fmt.Fprintf(e.stdout, "drey %s (%s); reads and writes _metadata of versions %s, Flink %s\n", v.Version, v.Go, v.Metadata, v.Flink)
+			return err
+		},
+	}
+}

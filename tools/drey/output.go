@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+)
+
+// printJSON writes one document.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	switch {
+	case n < 0:
+		return "unknown size"
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	}
+	f, units := float64(n), "KMGTPE"
+	i := -1
+	for f >= 1024 && i < len(units)-1 {
+		f /= 1024
+		i++
+	}
+	return fmt.Sprintf("%.1f %ciB", f, units[i])
+}
+
+// plural is a count with its noun.
+func plural(n int, one string) string {
+	many := one + "s"
+	if strings.HasSuffix(one, "y") {
+		many = strings.TrimSuffix(one, "y") + "ies"
+	}
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// printable keeps text from a file from changing the terminal or the layout.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}

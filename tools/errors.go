@@ -1,0 +1,11 @@
+package tools
+
+import "errors"
+
+// ErrRefused is what an error unwraps to where going on would be unsafe;
+// nothing was changed.
+var ErrRefused = errors.New("refused")
+
+// ErrPartly is what an error unwraps to where some of the work was done and
+// running again is safe.
+var ErrPartly = errors.New("partly done")
