@@ -24,7 +24,7 @@ func (e *UTFTooLongError) Error() string {
 // ValidUTF says whether DataInput.readUTF accepts raw. Like Java it accepts a
 // plain NUL, over-long forms and lone surrogates.
 func ValidUTF(raw string) bool {
-	for i := 0; i < len(raw); {
+	for i := ascii(raw); i < len(raw); {
 		switch c := raw[i]; {
 		case c < 0x80:
 			i++
@@ -73,17 +73,28 @@ func DecodeUTF(raw string) string {
 	return b.String()
 }
 
-// isPlain says that raw is the same in UTF-8 and modified UTF-8: valid UTF-8
-// with no supplementary character (those have other bytes in either form).
-func isPlain(raw string) bool {
-	ascii := true
-	for i := 0; i < len(raw); i++ {
-		if raw[i] >= 0x80 {
-			ascii = false
+// ascii counts the leading bytes of s that are ASCII: all of them in nearly
+// every string of a real file, which is why it looks at eight at once.
+func ascii(s string) int {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		t := s[i : i+8]
+		if (uint64(t[0])|uint64(t[1])<<8|uint64(t[2])<<16|uint64(t[3])<<24|
+			uint64(t[4])<<32|uint64(t[5])<<40|uint64(t[6])<<48|uint64(t[7])<<56)&0x8080808080808080 != 0 {
 			break
 		}
 	}
-	return ascii || utf8.ValidString(raw)
+	for i < len(s) && s[i] < 0x80 {
+		i++
+	}
+	return i
+}
+
+// isPlain says that raw is the same in UTF-8 and modified UTF-8: valid UTF-8
+// with no supplementary character (those have other bytes in either form).
+func isPlain(raw string) bool {
+	n := ascii(raw)
+	return n == len(raw) || utf8.ValidString(raw[n:])
 }
 
 // unit decodes one UTF-16 code unit of valid modified UTF-8. It tolerates bad
@@ -103,7 +114,8 @@ func unit(s string) (rune, int) {
 // writes. Bytes that are neither UTF-8 nor a lone surrogate kept by DecodeUTF
 // are ErrInvalidUTF. It does not limit the length.
 func EncodeUTF(s string) (string, error) {
-	if isPlain(s) && strings.IndexByte(s, 0) < 0 && !hasSupplementary(s) {
+	n := ascii(s)
+	if rest := s[n:]; utf8.ValidString(rest) && strings.IndexByte(s, 0) < 0 && !hasSupplementary(rest) {
 		return s, nil
 	}
 	b := make([]byte, 0, len(s)+len(s)/2)
