@@ -3,6 +3,7 @@ package metadata
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/drey-state/drey/internal/javaio"
 )
@@ -99,13 +100,17 @@ func (b *block[T]) new() *T {
 	return p
 }
 
-// grow gives a list for n elements, but at first no more than a block of
-// them: it shall grow by what is read, not by what a count says.
-func grow[T any](n int) []T {
+// grow gives a list for n elements: all of them at once if that takes no more
+// memory than there are bytes left to read, as in any real file; else it shall
+// grow by what is read, not by what a count says.
+func grow[T any](r *javaio.Reader, n int) []T {
 	if n == 0 {
 		return nil
 	}
-	return make([]T, 0, min(n, 64))
+	if n > 64 && n > r.Remaining()/int(reflect.TypeFor[T]().Size()) {
+		n = 64
+	}
+	return make([]T, 0, n)
 }
 
 func decodeBody(data []byte, v Version, dialect Dialect) (s *Snapshot, exact bool, err error) {
@@ -139,7 +144,7 @@ func (d *decoder) snapshot() *Snapshot {
 	}
 	if d.v >= Version2 {
 		n := d.Count(minMaster, "masterStates")
-		s.MasterStates = grow[MasterState](n)
+		s.MasterStates = grow[MasterState](d.Reader, n)
 		for i := 0; i < n && !d.Failed(); i++ {
 			s.MasterStates = append(s.MasterStates, d.masterState())
 			d.WithinIndex("masterStates", i)
@@ -153,7 +158,7 @@ func (d *decoder) snapshot() *Snapshot {
 		size = minOperatorV5
 	}
 	n := d.Count(size, "operators")
-	s.Operators = grow[Operator](n)
+	s.Operators = grow[Operator](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
 		s.Operators = append(s.Operators, Operator{})
 		d.operator(&s.Operators[i])
@@ -232,7 +237,7 @@ func (d *decoder) subtasks(o *Operator) {
 		d.Fail(off, "subtasks", &TruncatedError{Have: int64(d.Offset() + d.Remaining()), Need: int64(d.Offset()) + int64(n)*int64(size)})
 		return
 	}
-	o.Subtasks = grow[Subtask](n)
+	o.Subtasks = grow[Subtask](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
 		o.Subtasks = append(o.Subtasks, d.subtask(o.Parallelism))
 		d.WithinIndex("subtasks", i)
@@ -260,7 +265,7 @@ func (d *decoder) subtaskState() *SubtaskState {
 	if d.v <= Version2 {
 		s.Unused = d.I64("unused")
 		n := d.Count(minHandle, "legacy")
-		s.Legacy = grow[Stream](n)
+		s.Legacy = grow[Stream](d.Reader, n)
 		for i := 0; i < n && !d.Failed(); i++ {
 			s.Legacy = append(s.Legacy, d.stream("", maxNesting))
 			d.WithinIndex("legacy", i)
@@ -287,7 +292,7 @@ func (d *decoder) operatorStates(field string, presence *int32) []*OperatorState
 			*presence = p
 		}
 	}
-	states := grow[*OperatorState](n)
+	states := grow[*OperatorState](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
 		states = append(states, d.operatorState())
 		if d.v == Version1 {
@@ -311,7 +316,7 @@ func (d *decoder) operatorState() *OperatorState {
 	}
 	s := &OperatorState{}
 	n := d.Count(minStateOffsets, "states")
-	s.States = grow[StateOffsets](n)
+	s.States = grow[StateOffsets](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
 		var o StateOffsets
 		o.Name = d.text("name")
@@ -437,7 +442,7 @@ func (d *decoder) incremental(tag Tag) *Incremental {
 
 func (d *decoder) localFiles(field string) []LocalFile {
 	n := d.Count(minLocalFile, field)
-	files := grow[LocalFile](n)
+	files := grow[LocalFile](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
 		var f LocalFile
 		f.LocalName = d.text("localName")
@@ -469,7 +474,7 @@ func (d *decoder) changelog(tag Tag) *Changelog {
 
 func (d *decoder) keyedList(field string, allowed keyedSet) []Keyed {
 	n := d.Count(minHandle, field)
-	list := grow[Keyed](n)
+	list := grow[Keyed](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
 		list = append(list, d.keyed("", allowed))
 		d.WithinIndex(field, i)
@@ -482,7 +487,7 @@ func (d *decoder) changelogMemory() *ChangelogMemory {
 	h.From = d.I64("from")
 	h.To = d.I64("to")
 	n := d.Count(minStateChange, "changes")
-	h.Changes = grow[StateChange](n)
+	h.Changes = grow[StateChange](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
 		var c StateChange
 		c.KeyGroup = d.I32("keyGroup")
@@ -499,7 +504,7 @@ func (d *decoder) changelogMemory() *ChangelogMemory {
 func (d *decoder) changelogFile(tag Tag) *ChangelogFile {
 	h := &ChangelogFile{V1: tag == TagChangelogFile, KeyGroups: d.keyGroupRange()}
 	n := d.Count(minChangelogIn, "streams")
-	h.Streams = grow[ChangelogStream](n)
+	h.Streams = grow[ChangelogStream](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
 		var s ChangelogStream
 		s.Offset = d.I64("offset")
@@ -527,7 +532,7 @@ func (d *decoder) channels(field string, single, merged byte) []ChannelState {
 		size = minChannel111
 	}
 	n := d.Count(size, field)
-	list := grow[ChannelState](n)
+	list := grow[ChannelState](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
 		list = append(list, d.channel(single, merged))
 		d.WithinIndex(field, i)
@@ -578,7 +583,7 @@ func (c *ChannelState) Channels() ([]Channel, error) {
 	}
 	r := javaio.NewReader(c.Blob)
 	n := r.Count(minMergedEntry, "count")
-	list := grow[Channel](n)
+	list := grow[Channel](r, n)
 	for i := 0; i < n && !r.Failed(); i++ {
 		list = append(list, Channel{
 			Group:   r.I32("group"),
