@@ -8,11 +8,11 @@ import (
 )
 
 // Encode writes a _metadata file in s.Version. It fails with an [*Error],
-// and gives nothing, if a string is too long, a handle is missing or of a
-// kind that its place does not allow, or the version can't express something
+// and gives nothing, if a string is too long or not modified UTF-8, a handle
+// is missing or of a kind that its place does not allow, or the version can't express something
 // (then the error unwraps to [ErrInexpressible]; see [Snapshot.As]).
 func Encode(s *Snapshot) ([]byte, error) {
-	m := &encoder{Writer: javaio.NewMeasure(), v: s.Version, dialect: s.Dialect}
+	m := &encoder{Writer: javaio.NewMeasure(), v: s.Version, dialect: s.Dialect, checks: true}
 	m.snapshot(s)
 	if m.Failed() {
 		return nil, m.Err()
@@ -27,6 +27,7 @@ type encoder struct {
 	*javaio.Writer
 	v       Version
 	dialect Dialect
+	checks  bool // what is costly to check is checked in the first of two passes
 }
 
 func (e *encoder) snapshot(s *Snapshot) {
@@ -395,8 +396,10 @@ func (e *encoder) channel(c *ChannelState, single, merged byte) {
 	if c.Merged {
 		e.I64(c.Size)
 		e.someStream(c.Delegate, "delegate", maxNesting)
-		if _, err := c.Channels(); err != nil {
-			e.Fail("channels", err)
+		if e.checks {
+			if _, err := c.Channels(); err != nil {
+				e.Fail("channels", err)
+			}
 		}
 		e.Bytes(c.Blob, "channels")
 		return
@@ -460,4 +463,9 @@ func (e *encoder) size(n int64) {
 	e.I64(n)
 }
 
-func (e *encoder) text(t Text, field string) { e.UTF(string(t), field) }
+func (e *encoder) text(t Text, field string) {
+	if e.checks && len(t) <= javaio.MaxUTF && !javaio.ValidUTF(string(t)) {
+		e.Fail(field, javaio.ErrInvalidUTF)
+	}
+	e.UTF(string(t), field)
+}

@@ -1,26 +1,21 @@
 package metadata
 
-import (
-	"bytes"
-	"strings"
-)
+import "errors"
 
 // Properties is the Java-serialized CheckpointProperties at the end of a
-// file of version 4 and later. It is carried, never deserialized; a
-// recognizer of the forms that Flink writes tells what it says.
+// file of version 4 and later. It is carried as it is. [Properties.Info] reads
+// it as data, never by a general deserialization.
 type Properties []byte
 
 // NullProperties is what Flink writes for no properties, as its State
 // Processor API does.
 var NullProperties = Properties("\xac\xed\x00\x05p")
 
-// propertiesClass begins every serialized CheckpointProperties.
-const propertiesClass = "\xac\xed\x00\x05sr\x00\x38org.apache.flink.runtime.checkpoint.CheckpointProperties"
-
-// Offsets in serialized CheckpointProperties.
+// Classes of the serialized properties.
 const (
-	propertiesFlags = 0x102 // seven booleans
-	propertiesType  = 0x109 // the type object
+	propertiesClass = "org.apache.flink.runtime.checkpoint.CheckpointProperties"
+	checkpointClass = "org.apache.flink.runtime.checkpoint.CheckpointType"
+	savepointClass  = "org.apache.flink.runtime.checkpoint.SavepointType"
 )
 
 // Kind is what a snapshot is, as its properties tell.
@@ -55,7 +50,7 @@ func (k Kind) String() string {
 // Savepoint says that the kind is one of the savepoints.
 func (k Kind) Savepoint() bool { return k == KindCanonicalSavepoint || k == KindNativeSavepoint }
 
-// PropertiesInfo is what the recognizer finds.
+// PropertiesInfo is what properties say.
 type PropertiesInfo struct {
 	Kind Kind
 	// Stop is "suspend" or "terminate" for a savepoint of stop-with-savepoint.
@@ -67,101 +62,63 @@ type PropertiesInfo struct {
 	Trailing int
 }
 
-// propertiesForm is one of the forms of the type object, told by class and constants.
-type propertiesForm struct {
-	kind Kind
-	stop string
-	size int // of the whole serialized object
-}
-
-// forms are the lengths of what Flink 1.16 to 2.3 write.
-var forms = []propertiesForm{
-	{KindCheckpoint, "", 604},
-	{KindFullCheckpoint, "", 600},
-	{KindCanonicalSavepoint, "", 745},
-	{KindNativeSavepoint, "", 742},
-	{KindCanonicalSavepoint, "suspend", 756},
-	{KindNativeSavepoint, "suspend", 753},
-	{KindCanonicalSavepoint, "terminate", 760},
-	{KindNativeSavepoint, "terminate", 757},
-}
-
-// constant is a serialized Java string with its length.
-func constant(s string) []byte {
-	return append([]byte{'t', byte(len(s) >> 8), byte(len(s))}, s...)
-}
-
-// form recognizes p, also if it goes on after the object.
-func (p Properties) form() (propertiesForm, bool) {
-	if !bytes.HasPrefix(p, []byte(propertiesClass)) || len(p) < propertiesType {
-		return propertiesForm{}, false
-	}
-	t := p[propertiesType:]
-	for _, f := range forms {
-		if len(p) < f.size {
-			continue
-		}
-		t := t[:f.size-propertiesType]
-		var class, mark, last string
-		switch f.kind {
-		case KindCheckpoint:
-			class, mark, last = "CheckpointType", "Checkpoint", "FORWARD_BACKWARD"
-		case KindFullCheckpoint:
-			class, mark, last = "CheckpointType", "Full Checkpoint", "FORWARD"
-		case KindCanonicalSavepoint:
-			class, mark = "SavepointType", "CANONICAL"
-		case KindNativeSavepoint:
-			class, mark = "SavepointType", "NATIVE"
-		}
-		if class == "SavepointType" {
-			last = strings.ToUpper(f.stop)
-			if last == "" {
-				last = "NONE"
-			}
-		}
-		if bytes.Contains(t, []byte(".checkpoint."+class)) && bytes.Contains(t, constant(mark)) && bytes.HasSuffix(t, constant(last)) {
-			return f, true
-		}
-	}
-	return propertiesForm{}, false
-}
-
-// missing is how many bytes p must at least be longer to be whole, as far as
-// it is a beginning of a form that is known; 0 if it is whole or unknown.
+// missing is how many bytes p must at least be longer to be a whole object;
+// 0 if it is whole, or not understood.
 func (p Properties) missing() int {
-	if bytes.HasPrefix(p, NullProperties) {
-		return 0
-	}
 	if len(p) < len(NullProperties) {
 		return len(NullProperties) - len(p)
 	}
-	if n := min(len(p), len(propertiesClass)); string(p[:n]) != propertiesClass[:n] {
-		return 0
+	_, _, err := readJava(p)
+	var e *TruncatedError
+	if errors.As(err, &e) {
+		return int(e.Need) - len(p)
 	}
-	if _, ok := p.form(); ok {
-		return 0
-	}
-	// A known class, and yet no known form: too short for the shortest one
-	// of its type is certainly cut, anything longer may be a form of its own.
-	least := 600
-	if bytes.Contains(p, []byte(".checkpoint.SavepointType")) {
-		least = 742
-	}
-	return max(0, least-len(p))
+	return 0
 }
 
 // Info says what the properties tell. Unknown properties give the zero value.
 func (p Properties) Info() PropertiesInfo {
-	if bytes.HasPrefix(p, NullProperties) {
-		return PropertiesInfo{Trailing: len(p) - len(NullProperties)}
-	}
-	f, ok := p.form()
-	if !ok {
+	v, size, err := readJava(p)
+	switch {
+	case err != nil:
+		return PropertiesInfo{}
+	case v.class == nil:
+		return PropertiesInfo{Trailing: len(p) - size}
+	case v.class.name != propertiesClass:
 		return PropertiesInfo{}
 	}
-	info := PropertiesInfo{Kind: f.kind, Stop: f.stop, Trailing: len(p) - f.size}
-	// discardCancelled, discardFailed, discardFinished, discardSubsumed, discardSuspended
-	switch string(p[propertiesFlags : propertiesFlags+5]) {
+	info := PropertiesInfo{Trailing: len(p) - size}
+	t := v.fields["checkpointType"]
+	if t.class == nil {
+		return info
+	}
+	switch t.class.name {
+	case checkpointClass:
+		switch t.fields["sharingFilesStrategy"].text {
+		case "FORWARD_BACKWARD":
+			info.Kind = KindCheckpoint
+		case "FORWARD":
+			info.Kind = KindFullCheckpoint
+		}
+	case savepointClass:
+		switch t.fields["formatType"].text {
+		case "CANONICAL":
+			info.Kind = KindCanonicalSavepoint
+		case "NATIVE":
+			info.Kind = KindNativeSavepoint
+		}
+		switch t.fields["postCheckpointAction"].text {
+		case "SUSPEND":
+			info.Stop = "suspend"
+		case "TERMINATE":
+			info.Stop = "terminate"
+		}
+	}
+	var discard string
+	for _, f := range [...]string{"discardCancelled", "discardFailed", "discardFinished", "discardSubsumed", "discardSuspended"} {
+		discard += v.fields[f].text
+	}
+	switch discard {
 	case "\x01\x01\x01\x01\x01":
 		info.Retention = "never retained"
 	case "\x01\x00\x01\x01\x01":

@@ -187,8 +187,8 @@ var errStop = errors.New("stop")
 
 // MapPaths gives a snapshot in which every path is what fn makes of it, and
 // everything else is as in s, which stays as it is; the two share what did
-// not change. An error of fn ends it and is returned with the field; so does a path
-// that the format can't hold.
+// not change. An error of fn ends it and is returned in an [*Error] with the
+// field; so does a path that the format can't hold.
 func (s *Snapshot) MapPaths(fn func(Ref) (string, error)) (*Snapshot, error) {
 	return s.Rewrite(func(r Ref) (Location, error) {
 		path, err := fn(r)
@@ -505,13 +505,13 @@ func (m *mapper) text(path string) Text {
 	return t
 }
 
-// fail records err with its place, in words as well as as a field.
+// fail records err with its place.
 func (m *mapper) fail(err error) {
 	switch {
 	case m.err != nil:
 	case errors.Is(err, errStop):
 		m.err = err
 	default:
-		m.err = fmt.Errorf("%s: %w", m.ref.Field(), err)
+		m.err = &Error{Offset: -1, Field: m.ref.Field(), Err: err}
 	}
 }

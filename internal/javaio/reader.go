@@ -9,7 +9,8 @@ import (
 
 // Error is a failure to read or write a field at a byte offset.
 type Error struct {
-	// Offset is where the field begins, in bytes from the start of the input.
+	// Offset is where the field begins, in bytes from the start of the input;
+	// -1 where there is no input, but a value.
 	Offset int64
 	// Field is the path of the field, such as "operators[2].id".
 	Field string
@@ -18,6 +19,9 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
+	if e.Offset < 0 {
+		return fmt.Sprintf("%s: %v", e.Field, e.Err)
+	}
 	return fmt.Sprintf("offset %d: %s: %v", e.Offset, e.Field, e.Err)
 }
 
