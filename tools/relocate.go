@@ -1,0 +1,648 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/storage"
+)
+
+// RelocateOptions are the options of [PlanRelocate]; the zero value copies
+// the snapshot into one directory that holds all of it.
+type RelocateOptions struct {
+	// Target is the store of the destination if it is another than the
+	// source's, for example because it needs other credentials. nil means the same.
+	Target storage.FS
+	// Rewrite says where recorded paths shall point afterwards, and so where
+	// the files go. If there is a rule, every absolute path must match one.
+	Rewrite []Rule
+	// Moved says where files lie whose recorded place is out of date. Paths
+	// that no rule matches are looked for at their recorded place, and then
+	// where the layout of the snapshot suggests.
+	Moved []Rule
+	// MetadataOnly writes the metadata and copies nothing: the files are at
+	// their new places already.
+	MetadataOnly bool
+	// Unchecked leaves out, with MetadataOnly, the check that they are.
+	Unchecked bool
+	// MakeRelative turns the handles of files into relative ones and puts
+	// the files beside the metadata, so that the directory can be moved by plain copy.
+	MakeRelative bool
+	// Jobs is the number of files to work on at once; 0 means 4 for each CPU, at least 16.
+	Jobs int
+	// Progress, if not nil, is called from several goroutines.
+	Progress func(RelocateProgress)
+}
+
+func (o *RelocateOptions) jobs() int {
+	if o.Jobs > 0 {
+		return o.Jobs
+	}
+	return max(16, 4*runtime.GOMAXPROCS(0))
+}
+
+// RelocateProgress is how far a relocation is.
+type RelocateProgress struct {
+	// Phase is "checking" or "copying".
+	Phase             string
+	Files, TotalFiles int
+	Bytes, TotalBytes int64
+}
+
+// RelocatePlan is what a relocation will do. Show it, then call [RelocatePlan.Execute].
+type RelocatePlan struct {
+	// Source and Target are the metadata files.
+	Source string `json:"source"`
+	Target string `json:"target"`
+	// Chosen says which checkpoint was taken if a job's directory was named.
+	Chosen string `json:"chosen,omitempty"`
+	// Version of the metadata, which a relocation does not change.
+	Version metadata.Version `json:"version"`
+	// Absolute and Relative count the handles of files in the source; a file may have several.
+	Absolute int `json:"absoluteHandles"`
+	Relative int `json:"relativeHandles"`
+	// SameMetadata says that the metadata stays byte for byte, and Why.
+	SameMetadata bool   `json:"sameMetadata"`
+	Why          string `json:"why,omitempty"`
+	// Moved says where files were found that are not where the metadata says.
+	Moved []PathChange `json:"moved"`
+	// Rewritten says where recorded directories point afterwards.
+	Rewritten []PathChange `json:"rewritten"`
+	// Files are the files to copy or already there, without the metadata; in no order.
+	Files []FileCopy `json:"files"`
+	// Bytes of all files, and of those that are not there yet.
+	Bytes       int64 `json:"bytes"`
+	BytesToCopy int64 `json:"bytesToCopy"`
+	FilesToCopy int   `json:"filesToCopy"`
+	// Done says that nothing is left to do: target and source are the same, or an
+	// earlier run had completed.
+	Done bool `json:"done"`
+	// Backup is where the old metadata is kept if it is rewritten in place.
+	Backup string `json:"backup,omitempty"`
+	// Payload is what looks like a path under the old places inside state, which is never rewritten.
+	Payload []PayloadURI `json:"payloadURIs"`
+	// Warnings are other things that the user should know.
+	Warnings []string `json:"warnings"`
+
+	snapshot *Snapshot
+	out      []byte // the new metadata
+	options  RelocateOptions
+	source   storage.FS
+	target   storage.FS
+}
+
+// PathChange is a directory in metadata and where it is or will be.
+type PathChange struct {
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Handles int    `json:"handles"`
+}
+
+// FileCopy is one file of a plan.
+type FileCopy struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
+	Size   int64  `json:"size"`
+	// Present says that the target is there with this size.
+	Present bool `json:"present"`
+}
+
+// FileProblem is something wrong with a file of a snapshot.
+type FileProblem struct {
+	Path    string `json:"path"`
+	Used    string `json:"usedBy"`
+	Field   string `json:"field"`
+	Problem string `json:"problem"`
+}
+
+// ProblemsError is a list of problems, all that were found.
+type ProblemsError struct {
+	What     string
+	Problems []FileProblem
+	// Advice is what to do next.
+	Advice string
+	// Refused makes the error an ErrRefused.
+	Refused bool
+}
+
+// mostProblems is how many problems an error's text shows.
+const mostProblems = 20
+
+// Error implements error.
+func (e *ProblemsError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.What)
+	for i, p := range e.Problems {
+		if i == mostProblems {
+			fmt.Fprintf(&b, "\n  and %d more", len(e.Problems)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s: %s (%s; %s)", p.Path, p.Problem, p.Used, p.Field)
+	}
+	if e.Advice != "" {
+		b.WriteString("\n" + e.Advice)
+	}
+	return b.String()
+}
+
+// Is makes the error an ErrRefused where it is one.
+func (e *ProblemsError) Is(target error) bool { return e.Refused && target == ErrRefused }
+
+// sourceFile is a file of the snapshot, however often it is named.
+type sourceFile struct {
+	first    metadata.Ref // the first place that names it
+	recorded string       // as recorded, for a relative one absolute
+	actual   string
+	target   string
+	relative bool  // the new handle is relative
+	size     int64 // that the handles demand, -1 if none does
+	least    int64 // that segments reach
+}
+
+// PlanRelocate finds out what it takes to move the snapshot src to the
+// directory dst. With o.MetadataOnly dst may be empty, which means in place,
+// or the URI of the metadata file to write. Nothing is changed.
+func PlanRelocate(ctx context.Context, fsys storage.FS, src, dst string, o RelocateOptions) (*RelocatePlan, error) {
+	s, err := Open(ctx, fsys, src)
+	if err != nil {
+		return nil, err
+	}
+	p := &RelocatePlan{Source: s.URI, Chosen: s.Chosen, Version: s.Version, snapshot: s, options: o, source: fsys, target: o.Target}
+	if p.target == nil {
+		p.target = fsys
+	}
+	if err := mustRoundTrip(s); err != nil {
+		return nil, err
+	}
+	if p.Target, err = p.metadataTarget(ctx, dst); err != nil {
+		return nil, err
+	}
+	r := &relocation{plan: p, dir: storage.Dir(p.Target), files: map[string]*sourceFile{}, dirs: map[string]*directory{}}
+	if err := r.run(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// mustRoundTrip refuses metadata that would not come out as it went in, as it
+// was not understood then. No such file is known.
+func mustRoundTrip(s *Snapshot) error {
+	out, err := metadata.Encode(s.Snapshot)
+	if err == nil && !bytes.Equal(out, s.Data) {
+		err = errors.New("encoding it again gives other bytes")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: not understood well enough to rewrite it: %w: %w", s.URI, err, ErrRefused)
+	}
+	return nil
+}
+
+func (p *RelocatePlan) metadataTarget(ctx context.Context, dst string) (string, error) {
+	if dst == "" {
+		if !p.options.MetadataOnly {
+			return "", errors.New("no destination")
+		}
+		return p.snapshot.URI, nil
+	}
+	dst = storage.Clean(dst)
+	if storage.Base(dst) == MetadataName {
+		return dst, nil
+	}
+	if !p.options.MetadataOnly {
+		return storage.Join(dst, MetadataName), nil
+	}
+	info, err := p.target.Stat(ctx, dst)
+	switch {
+	case err == nil && info.Dir:
+		return storage.Join(dst, MetadataName), nil
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return dst, nil
+	}
+	return "", err
+}
+
+// relocation is the work of planning.
+type relocation struct {
+	plan  *RelocatePlan
+	dir   string                 // the target directory
+	files map[string]*sourceFile // by key of the recorded path
+	order []*sourceFile
+	dirs  map[string]*directory // directories of file merging by key
+	same  bool                  // source and target are one place
+}
+
+// directory is a directory that file merging registers.
+type directory struct {
+	recorded, actual, target string
+	first                    metadata.Ref
+}
+
+func (r *relocation) run(ctx context.Context) error {
+	p := r.plan
+	s := p.snapshot
+	r.same = storage.Key(r.dir) == storage.Key(s.Dir) && sameStore(p.source, p.target)
+	if r.same && !p.options.MetadataOnly && len(p.options.Rewrite) == 0 && !p.options.MakeRelative {
+		p.Done, p.SameMetadata, p.Why = true, true, "source and target are the same directory"
+		p.out = s.Data
+		return nil
+	}
+	if r.same && !p.options.MetadataOnly {
+		return fmt.Errorf("%s: source and target are the same directory; to change the metadata in place use --metadata-only: %w", s.Dir, ErrRefused)
+	}
+	if err := r.collect(); err != nil {
+		return err
+	}
+	if err := r.locate(ctx); err != nil {
+		return err
+	}
+	if err := r.choose(); err != nil {
+		return err
+	}
+	if err := r.encode(); err != nil {
+		return err
+	}
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	if err := r.searchPayload(ctx); err != nil {
+		return err
+	}
+	return r.checkTarget(ctx)
+}
+
+// collect gathers the distinct files and directories that the snapshot names.
+func (r *relocation) collect() error {
+	var problems []FileProblem
+	s := r.plan.snapshot
+	for ref := range s.Refs() {
+		if ref.Kind == metadata.RefDirectory {
+			key := storage.Key(ref.Path)
+			if r.dirs[key] == nil {
+				r.dirs[key] = &directory{recorded: ref.Path, first: ref}
+			}
+			continue
+		}
+		recorded := ref.Path
+		if ref.Kind == metadata.RefRelative {
+			r.plan.Relative++
+			if why := escapes(ref.Path); why != "" {
+				problems = append(problems, problem(ref, ref.Path, why))
+				continue
+			}
+			recorded = storage.Join(s.Dir, ref.Path)
+		} else {
+			r.plan.Absolute++
+		}
+		key := fileKey(ref, recorded)
+		f := r.files[key]
+		if f == nil {
+			f = &sourceFile{first: ref, recorded: recorded, size: -1}
+			r.files[key] = f
+			r.order = append(r.order, f)
+		}
+		if err := f.demand(ref); err != "" {
+			problems = append(problems, problem(ref, ref.Path, err))
+		}
+	}
+	if len(problems) > 0 {
+		return &ProblemsError{What: s.URI + ": the metadata names files in ways that can't be relocated:", Problems: problems, Refused: true}
+	}
+	return nil
+}
+
+// fileKey tells the files apart. A relative one lies beside the metadata,
+// wherever that is, and is not one that an absolute path names even if that happens to be equal.
+func fileKey(ref metadata.Ref, recorded string) string {
+	if ref.Kind == metadata.RefRelative {
+		return "./" + ref.Path
+	}
+	return storage.Key(recorded)
+}
+
+// escapes says why a relative path is not one beside the metadata. Flink
+// writes a single name only.
+func escapes(path string) string {
+	scheme, _, _ := storage.Split(path)
+	switch {
+	case path == "":
+		return "an empty relative path"
+	case scheme != "" || strings.HasPrefix(path, "/"):
+		return "a relative handle with an absolute path"
+	case slices.Contains(strings.Split(strings.ReplaceAll(path, `\`, "/"), "/"), ".."):
+		return "a relative path that leaves the snapshot's directory"
+	}
+	return ""
+}
+
+// demand notes what a reference needs of the file, and returns what is contradictory.
+func (f *sourceFile) demand(ref metadata.Ref) string {
+	switch {
+	case ref.Part == metadata.PartChange: // a logical length, which the file's need not equal
+	case ref.Kind == metadata.RefSegment:
+		if ref.Start < 0 || ref.Size < 0 || ref.Start > ref.Start+ref.Size {
+			return fmt.Sprintf("a segment of %d bytes at %d", ref.Size, ref.Start)
+		}
+		f.least = max(f.least, ref.Start+ref.Size)
+	case ref.Size >= 0:
+		f.size = ref.Size // two handles of one file with other sizes: the check of the file will tell
+	}
+	return ""
+}
+
+func problem(ref metadata.Ref, path, what string) FileProblem {
+	return FileProblem{Path: path, Used: describe(ref), Field: ref.Field(), Problem: what}
+}
+
+// wrongSize says what is wrong with a file that has size bytes, or "".
+func (f *sourceFile) wrongSize(size int64) string {
+	switch {
+	case f.size >= 0 && size != f.size:
+		return fmt.Sprintf("has %d bytes, the metadata says %d", size, f.size)
+	case size < f.least:
+		return fmt.Sprintf("has %d bytes, but a segment ends at %d", size, f.least)
+	}
+	return ""
+}
+
+// encode makes the new metadata and sums up what changes.
+func (r *relocation) encode() error {
+	p := r.plan
+	old := p.snapshot
+	rewritten := changes{}
+	mapped, err := old.Rewrite(func(ref metadata.Ref) (metadata.Location, error) {
+		if ref.Kind == metadata.RefDirectory {
+			to := r.dirs[storage.Key(ref.Path)].target
+			if to != ref.Path {
+				rewritten.add(ref.Path, to)
+			}
+			return metadata.Location{Path: to}, nil
+		}
+		recorded := ref.Path
+		if ref.Kind == metadata.RefRelative {
+			recorded = storage.Join(old.Dir, ref.Path)
+		}
+		f := r.files[fileKey(ref, recorded)]
+		if f.relative {
+			rel, ok := storage.Rel(r.dir, f.target)
+			if !ok {
+				return metadata.Location{}, fmt.Errorf("%s is not below %s", f.target, r.dir)
+			}
+			if ref.Kind != metadata.RefRelative {
+				rewritten.add(storage.Dir(ref.Path), "beside "+MetadataName)
+			}
+			return metadata.Location{Path: rel, Relative: true}, nil
+		}
+		if storage.Key(f.target) == storage.Key(ref.Path) && storage.Clean(ref.Path) == f.target {
+			return metadata.Location{Path: ref.Path}, nil
+		}
+		rewritten.add(storage.Dir(ref.Path), storage.Dir(f.target))
+		return metadata.Location{Path: f.target}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: rewriting it: %w", old.URI, err)
+	}
+	p.Rewritten = rewritten.list()
+	if mapped == old.Snapshot {
+		p.out, p.SameMetadata = old.Data, true
+		p.Why = fmt.Sprintf("no path changes: %s relative, %d absolute", count(p.Relative, "handle"), p.Absolute)
+		if p.Absolute == 0 && len(r.dirs) == 0 {
+			p.Why = fmt.Sprintf("the snapshot is self-contained: %s relative, none absolute; a plain copy of the directory would do", count(p.Relative, "handle"))
+		}
+		return nil
+	}
+	p.out, err = metadata.Encode(mapped)
+	if err != nil {
+		return fmt.Errorf("%s: rewriting it: %w", old.URI, err)
+	}
+	return nil
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// changes counts pairs of directories.
+type changes map[[2]string]int
+
+func (c changes) add(from, to string) { c[[2]string{from, to}]++ }
+
+func (c changes) list() []PathChange {
+	list := make([]PathChange, 0, len(c))
+	for pair, n := range c {
+		list = append(list, PathChange{pair[0], pair[1], n})
+	}
+	sort.Slice(list, func(i, j int) bool {
+		if list[i].From != list[j].From {
+			return list[i].From < list[j].From
+		}
+		return list[i].To < list[j].To
+	})
+	return list
+}
+
+// check looks at every file at its source and at its target.
+func (r *relocation) check(ctx context.Context) error {
+	p := r.plan
+	uris := make([]string, len(r.order))
+	report := func(offset int) func(int) {
+		return func(done int) {
+			if f := p.options.Progress; f != nil {
+				f(RelocateProgress{Phase: "checking", Files: offset + done, TotalFiles: 2 * len(uris)})
+			}
+		}
+	}
+	if p.options.MetadataOnly {
+		return r.checkNewPlaces(ctx, uris, report(0))
+	}
+	for i, f := range r.order {
+		uris[i] = f.actual
+	}
+	sources, err := statAll(ctx, p.source, uris, p.options.jobs(), report(0))
+	if err != nil {
+		return err
+	}
+	if err := r.complain(sources, uris, "damaged, nothing was copied:", "`drey verify` tells more; files that lie elsewhere are named with --moved FROM=TO"); err != nil {
+		return err
+	}
+	for i, f := range r.order {
+		uris[i] = f.target
+	}
+	targets := make([]found, len(uris))
+	if r.targetMayExist(ctx) {
+		if targets, err = statAll(ctx, p.target, uris, p.options.jobs(), report(len(uris))); err != nil {
+			return err
+		}
+	} else {
+		for i := range targets {
+			targets[i].err = fs.ErrNotExist
+		}
+	}
+	var conflicts []FileProblem
+	for i, f := range r.order {
+		if storage.Key(f.actual) == storage.Key(f.target) && sameStore(p.source, p.target) {
+			continue // stays where it is
+		}
+		size := sources[i].size
+		c := FileCopy{Source: f.actual, Target: f.target, Size: size}
+		switch t := targets[i]; {
+		case t.err == nil && t.size == size:
+			c.Present = true
+		case t.err == nil:
+			conflicts = append(conflicts, problem(f.first, f.target, fmt.Sprintf("there already with %d bytes, but the source has %d", t.size, size)))
+		case !errors.Is(t.err, fs.ErrNotExist):
+			conflicts = append(conflicts, problem(f.first, f.target, t.err.Error()))
+		}
+		p.Files = append(p.Files, c)
+		p.Bytes += size
+		if !c.Present {
+			p.BytesToCopy += size
+			p.FilesToCopy++
+		}
+	}
+	if len(conflicts) > 0 {
+		return &ProblemsError{What: r.dir + ": the target holds other files, which are never replaced:", Problems: conflicts, Refused: true,
+			Advice: "choose another directory, or look at what these files are and delete them"}
+	}
+	return nil
+}
+
+// targetMayExist says whether looking for files at the target is worth it:
+// not if the target is a directory that does not exist yet.
+func (r *relocation) targetMayExist(ctx context.Context) bool {
+	if len(r.plan.options.Rewrite) > 0 {
+		return true
+	}
+	_, err := r.plan.target.Stat(ctx, r.dir)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// checkNewPlaces looks at the files where the new metadata will say they are.
+func (r *relocation) checkNewPlaces(ctx context.Context, uris []string, report func(int)) error {
+	p := r.plan
+	if p.options.Unchecked {
+		return nil
+	}
+	for i, f := range r.order {
+		uris[i] = f.target
+	}
+	places, err := statAll(ctx, p.target, uris, p.options.jobs(), report)
+	if err != nil {
+		return err
+	}
+	return r.complain(places, uris, "would name files that are not there, so it was not written:",
+		"copy them first, or say with --rewrite FROM=TO where they are; --unchecked leaves out this check, for places that this machine can't reach")
+}
+
+func (r *relocation) complain(places []found, uris []string, what, advice string) error {
+	var problems []FileProblem
+	for i, f := range r.order {
+		switch e := places[i]; {
+		case errors.Is(e.err, fs.ErrNotExist):
+			problems = append(problems, problem(f.first, uris[i], missing(f, r.plan.snapshot)))
+		case e.err != nil:
+			problems = append(problems, problem(f.first, uris[i], e.err.Error()))
+		default:
+			if wrong := f.wrongSize(e.size); wrong != "" {
+				problems = append(problems, problem(f.first, uris[i], wrong))
+			}
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &ProblemsError{
+		What:     fmt.Sprintf("%s: %d of %d files: %s", r.plan.snapshot.URI, len(problems), len(uris), what),
+		Problems: problems, Advice: advice, Refused: true,
+	}
+}
+
+// missing words that a file is not there.
+func missing(f *sourceFile, s *Snapshot) string {
+	if f.first.Kind == metadata.RefRelative && f.first.Part == metadata.PartShared && !s.Properties.Info().Kind.Savepoint() {
+		return "missing; a relative handle of a shared file in a checkpoint: it may lie in the savepoint that the job was started from (FLINK-39964)"
+	}
+	return "missing"
+}
+
+// checkTarget looks whether the metadata is there already.
+func (r *relocation) checkTarget(ctx context.Context) error {
+	p := r.plan
+	if p.options.MetadataOnly && storage.Key(p.Target) == storage.Key(p.Source) && sameStore(p.source, p.target) {
+		p.Done = p.SameMetadata
+		if !p.Done {
+			backup, err := backupName(ctx, p.target, p.Target, p.snapshot.Data)
+			if err != nil {
+				return err
+			}
+			p.Backup = backup
+		}
+		return nil
+	}
+	there, err := storage.ReadAll(ctx, p.target, p.Target, maxMetadata)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !bytes.Equal(there, p.out):
+		advice := "choose another directory"
+		if bytes.Equal(there, p.snapshot.Data) {
+			advice = "it is a copy of the source's; if the files were copied too, `drey relocate --metadata-only` rewrites it in place"
+		}
+		return fmt.Errorf("%s: there already, with other content, and never replaced: %s: %w", p.Target, advice, ErrRefused)
+	}
+	p.Done = p.FilesToCopy == 0
+	if !p.Done {
+		// The promise that metadata names only files that are there was broken by somebody.
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s is there already although %d files are not; they will be copied", p.Target, p.FilesToCopy))
+	}
+	return nil
+}
+
+// backupName finds a free name for the old metadata, or one that holds it already.
+func backupName(ctx context.Context, fsys storage.FS, uri string, data []byte) (string, error) {
+	for i := 1; ; i++ {
+		name := uri + ".before-relocate"
+		if i > 1 {
+			name += fmt.Sprintf("-%d", i)
+		}
+		there, err := storage.ReadAll(ctx, fsys, name, maxMetadata)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && bytes.Equal(there, data) {
+			return name, nil
+		}
+		if err != nil && !errors.Is(err, storage.ErrTooLarge) {
+			return "", err
+		}
+	}
+}
+
+// sameStore says that a and b are one store.
+func sameStore(a, b storage.FS) bool {
+	if m, ok := a.(storage.Mux); ok {
+		n, ok := b.(storage.Mux)
+		if !ok || len(m) != len(n) {
+			return false
+		}
+		for scheme, f := range m {
+			if n[scheme] != f {
+				return false
+			}
+		}
+		return true
+	}
+	if _, ok := b.(storage.Mux); ok {
+		return false
+	}
+	return a == b
+}

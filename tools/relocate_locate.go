@@ -1,0 +1,263 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/storage"
+)
+
+// locate finds where the files lie now. A snapshot that was copied or renamed
+// by other means still names its old place; where the files went is then
+// told by --moved, or by the layout: somewhere around the metadata, at the
+// end of a path that ends as the recorded one.
+func (r *relocation) locate(ctx context.Context) error {
+	p := r.plan
+	l := &locator{
+		ctx: ctx, fsys: p.source, dir: p.snapshot.Dir, rules: p.options.Moved,
+		// Metadata that is corrected in place shall name the files beside it,
+		// also while the originals still exist.
+		preferNear: p.options.MetadataOnly,
+	}
+	for _, f := range r.order {
+		if f.first.Kind == metadata.RefRelative {
+			f.actual = f.recorded
+		}
+	}
+	if p.options.MetadataOnly && (len(p.options.Rewrite) > 0 || !r.same) {
+		for _, f := range r.order {
+			f.actual = f.recorded
+		}
+		for _, d := range r.dirs {
+			d.actual = d.recorded
+		}
+		return nil // only the new places count
+	}
+
+	var dirs []string
+	byDir := map[string][]*sourceFile{}
+	for _, f := range r.order {
+		if f.first.Kind != metadata.RefRelative {
+			d := storage.Dir(f.recorded)
+			if byDir[d] == nil {
+				dirs = append(dirs, d)
+			}
+			byDir[d] = append(byDir[d], f)
+		}
+	}
+	moved := changes{}
+	for _, d := range dirs {
+		place, err := l.find(d, byDir[d])
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.snapshot.URI, err)
+		}
+		for _, f := range byDir[d] {
+			f.actual = storage.Clean(f.recorded)
+			if place != d {
+				f.actual = storage.Join(place, storage.Base(f.recorded))
+				moved.add(d, place)
+			}
+		}
+	}
+	for _, d := range r.dirs {
+		place, err := l.findDirectory(d.recorded)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.snapshot.URI, err)
+		}
+		d.actual = place
+		if place != storage.Clean(d.recorded) {
+			moved.add(d.recorded, place)
+		}
+	}
+	p.Moved = moved.list()
+	return nil
+}
+
+// locator finds directories that are not where the metadata says.
+type locator struct {
+	ctx        context.Context
+	fsys       storage.FS
+	dir        string // of the snapshot
+	rules      []Rule
+	preferNear bool
+
+	learned []Rule // from roots that were found to roots where they are
+}
+
+// samples is how many files of a directory are looked for.
+const samples = 4
+
+// maxAncestors is how far above the snapshot files are looked for.
+const maxAncestors = 6
+
+// find gives the directory that now holds the files recorded in dir.
+func (l *locator) find(dir string, files []*sourceFile) (string, error) {
+	if to, ok := apply(l.rules, dir); ok {
+		return to, nil
+	}
+	probe := spread(files, samples)
+	recorded, err := l.hits(dir, probe)
+	if err != nil && !l.preferNear && !errors.Is(err, storage.ErrScheme) {
+		return "", err
+	}
+	if recorded == len(probe) && !l.preferNear {
+		return dir, nil
+	}
+	for _, rule := range l.learned {
+		if to, ok := apply([]Rule{rule}, dir); ok && storage.Key(to) != storage.Key(dir) {
+			if n, err := l.hits(to, probe); err == nil && n == len(probe) && recorded == 0 {
+				return to, nil
+			}
+		}
+	}
+
+	best, candidates := 0, []candidate(nil)
+	for _, c := range l.candidates(dir) {
+		n, err := l.hits(c.dir, probe)
+		switch {
+		case err != nil:
+			return "", err
+		case n > best:
+			best, candidates = n, []candidate{c}
+		case n > 0 && n == best && !slices.ContainsFunc(candidates, func(o candidate) bool { return storage.Key(o.dir) == storage.Key(c.dir) }):
+			candidates = append(candidates, c)
+		}
+	}
+	switch {
+	case recorded > 0 && recorded >= best && !l.preferNear:
+		return dir, nil
+	case best == 0 && (recorded > 0 || err == nil):
+		return dir, nil // missing; the check will list the files
+	case best == 0:
+		return "", fmt.Errorf("the files recorded in %s can't be reached: %w: if they were moved, say where with --moved %s=DIR; to change only the metadata, use --metadata-only with --rewrite", dir, err, dir)
+	case len(candidates) > 1 || recorded > 0 && !l.preferNear:
+		var names []string
+		if recorded > 0 && !l.preferNear {
+			names = append(names, dir+" (as recorded, incomplete)")
+		}
+		for _, c := range candidates {
+			names = append(names, c.dir)
+		}
+		return "", fmt.Errorf("the files recorded in %s may be in any of %s; say which with --moved %s=DIR: %w", dir, strings.Join(names, ", "), dir, ErrRefused)
+	}
+	c := candidates[0]
+	l.learned = append(l.learned, c.rule)
+	return c.dir, nil
+}
+
+// findDirectory gives the place of a directory of file merging, which need
+// not hold a file and, on a store without directories, need not exist.
+func (l *locator) findDirectory(dir string) (string, error) {
+	dir = storage.Clean(dir)
+	if to, ok := apply(l.rules, dir); ok {
+		return to, nil
+	}
+	for _, rule := range l.learned {
+		if to, ok := apply([]Rule{rule}, dir); ok {
+			return to, nil
+		}
+	}
+	if !l.preferNear {
+		if _, err := l.fsys.Stat(l.ctx, dir); err == nil {
+			return dir, nil
+		}
+	}
+	for _, c := range l.candidates(dir) {
+		if info, err := l.fsys.Stat(l.ctx, c.dir); err == nil && info.Dir {
+			l.learned = append(l.learned, c.rule)
+			return c.dir, nil
+		}
+	}
+	// Empty directories get lost in copies. The job's directory has the job's
+	// name before and after, unless the path was recorded there.
+	job := storage.Dir(l.dir)
+	name := storage.Base(job)
+	if jobIDPattern.MatchString(name) {
+		_, _, path := storage.Split(dir)
+		if _, rest, ok := strings.Cut(path, "/"+name+"/"); ok {
+			return storage.Join(job, rest), nil
+		}
+	}
+	return dir, nil
+}
+
+// spread picks up to n elements evenly.
+func spread[T any](list []T, n int) []T {
+	if len(list) <= n {
+		return list
+	}
+	out := make([]T, 0, n)
+	for i := range n {
+		out = append(out, list[i*(len(list)-1)/(n-1)])
+	}
+	return out
+}
+
+// hits counts the files that are in dir with a fitting size.
+func (l *locator) hits(dir string, files []*sourceFile) (int, error) {
+	n := 0
+	for _, f := range files {
+		info, err := l.fsys.Stat(l.ctx, storage.Join(dir, storage.Base(f.recorded)))
+		switch {
+		case err == nil && !info.Dir && f.wrongSize(info.Size) == "":
+			n++
+		case err == nil || errors.Is(err, fs.ErrNotExist):
+		default:
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// candidate is a directory that may be where another one went.
+type candidate struct {
+	dir  string
+	rule Rule // of the roots that make the difference
+}
+
+// candidates lists the directories near the snapshot that end as the recorded
+// one: the snapshot's directory itself, and below it and each of its
+// ancestors every suffix of the recorded path, longest first.
+func (l *locator) candidates(recorded string) []candidate {
+	scheme, authority, path := storage.Split(storage.Clean(recorded))
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	root := func(n int) string { // recorded without its last n segments
+		return storage.Clean(joinURI(scheme, authority, "/"+strings.Join(segments[:len(segments)-n], "/")))
+	}
+	var list []candidate
+	add := func(at string, suffix int) {
+		dir := storage.Join(at, segments[len(segments)-suffix:]...)
+		if storage.Key(dir) != storage.Key(recorded) {
+			list = append(list, candidate{dir, Rule{From: root(suffix), To: at}})
+		}
+	}
+	add(l.dir, 0)
+	at := l.dir
+	for range maxAncestors {
+		for k := len(segments); k >= 1; k-- {
+			add(at, k)
+		}
+		up := storage.Dir(at)
+		if up == at {
+			break
+		}
+		at = up
+	}
+	return list
+}
+
+// joinURI puts the parts that storage.Split gives together again.
+func joinURI(scheme, authority, path string) string {
+	switch {
+	case scheme == "":
+		return path
+	case authority == "":
+		return scheme + ":" + path
+	}
+	return scheme + "://" + authority + path
+}
