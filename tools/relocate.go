@@ -396,7 +396,7 @@ func (r *relocation) encode() error {
 				return metadata.Location{}, fmt.Errorf("%s is not below %s", f.target, r.dir)
 			}
 			if ref.Kind != metadata.RefRelative {
-				rewritten.add(storage.Dir(ref.Path), "beside "+MetadataName)
+				rewritten.add(storage.Dir(ref.Path), besideMetadata)
 			}
 			return metadata.Location{Path: rel, Relative: true}, nil
 		}
@@ -432,10 +432,19 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// changes counts pairs of directories.
+// changes counts pairs of directories, each cut to where the two differ, so
+// that a tree that moved as a whole is one pair.
 type changes map[[2]string]int
 
-func (c changes) add(from, to string) { c[[2]string{from, to}]++ }
+func (c changes) add(from, to string) {
+	for storage.Base(from) == storage.Base(to) && storage.Base(from) != "" {
+		from, to = storage.Dir(from), storage.Dir(to)
+	}
+	c[[2]string{from, to}]++
+}
+
+// besideMetadata stands for the place of files with relative handles.
+const besideMetadata = "(relative)"
 
 func (c changes) list() []PathChange {
 	list := make([]PathChange, 0, len(c))

@@ -1,0 +1,140 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/storage"
+)
+
+// sharedFixtures is the directory of all snapshots by real Flink, or skips.
+func sharedFixtures(t testing.TB) string {
+	root, err := filepath.Abs(filepath.Join("..", "..", "shared", "fixtures"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(root); err != nil {
+		if os.Getenv("DREY_INTEROP") == "1" {
+			t.Fatal("the shared fixtures are missing")
+		}
+		t.Skip("needs the shared fixtures beside the checkout")
+	}
+	return root
+}
+
+// oddNames is a directory name with everything that a careless program decodes, encodes or cuts.
+const oddNames = "Team Log a%20b a+b ü 日本 😀 x?y#z {1}[2]"
+
+// unrelocatable says why a fixture can't be relocated, or "". Only files are
+// missing there that Flink did not leave, or that did not come with the fixture.
+func unrelocatable(path string) string {
+	for part, why := range map[string]string{
+		"/public/":                  "Flink ships these for tests of decoding, some without their state files",
+		"/ck-rocksdb-claim-native/": "FLINK-39964: Flink wrote handles that dangle",
+		"/rocksdb/":                 "tables only",
+	} {
+		if strings.Contains(path, part) {
+			return why
+		}
+	}
+	return ""
+}
+
+// TestRelocateFixtures relocates every snapshot that real Flink wrote to a
+// directory with an awkward name and looks whether everything is there and the
+// source as it was.
+func TestRelocateFixtures(t *testing.T) {
+	root := sharedFixtures(t)
+	ctx := context.Background()
+	fsys := storage.NewLocal(storage.LocalOptions{NoSync: true})
+	out := t.TempDir()
+	n, skipped := 0, 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != MetadataName || d.IsDir() {
+			return err
+		}
+		dst := "file:" + filepath.Join(out, oddNames)
+		defer os.RemoveAll(filepath.Join(out, oddNames))
+		before, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		plan, err := PlanRelocate(ctx, fsys, "file:"+path, dst, RelocateOptions{})
+		if err != nil {
+			var problems *ProblemsError
+			if unrelocatable(path) != "" && (errors.As(err, &problems) || errors.Is(err, metadata.ErrVersion)) {
+				skipped++
+				return nil
+			}
+			t.Errorf("%s: %v", path, err)
+			return nil
+		}
+		if err := plan.Execute(ctx); err != nil {
+			t.Errorf("%s: %v", path, err)
+			return nil
+		}
+		n++
+		after, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(before, after) {
+			t.Errorf("%s: the source was changed", path)
+		}
+		checkComplete(t, fsys, dst)
+		again, err := PlanRelocate(ctx, fsys, "file:"+path, dst, RelocateOptions{})
+		if err != nil || !again.Done {
+			t.Errorf("%s: running again: done %v, %v", path, again != nil && again.Done, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d snapshots relocated, %d whose files are not there refused", n, skipped)
+	if n < 300 {
+		t.Errorf("only %d snapshots", n)
+	}
+}
+
+// checkComplete fails unless everything that the snapshot in dir names is
+// below dir and has the right size.
+func checkComplete(t *testing.T, fsys storage.FS, dir string) {
+	t.Helper()
+	ctx := context.Background()
+	s, err := Open(ctx, fsys, dir)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for ref := range s.Refs() {
+		uri := actual(s.Dir, ref)
+		if _, ok := storage.Rel(dir, uri); !ok {
+			t.Errorf("%s: %s is not below the target", ref.Field(), uri)
+		}
+		if ref.Kind == metadata.RefDirectory {
+			continue
+		}
+		info, err := fsys.Stat(ctx, uri)
+		if err != nil {
+			t.Errorf("%s: %v", ref.Field(), err)
+			continue
+		}
+		switch {
+		case ref.Part == metadata.PartChange:
+		case ref.Kind == metadata.RefSegment:
+			if info.Size < ref.Start+ref.Size {
+				t.Errorf("%s: segment ends at %d of %d", ref.Field(), ref.Start+ref.Size, info.Size)
+			}
+		case info.Size != ref.Size:
+			t.Errorf("%s: %d bytes instead of %d", ref.Field(), info.Size, ref.Size)
+		}
+	}
+}
