@@ -1,0 +1,274 @@
+//go:build linux
+
+// Command bench measures drey on what the Java program beside it measures
+// Flink on, with the same clocks and laps, and prints the same JSON lines.
+// README.md describes both.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/drey-state/drey/metadata"
+)
+
+const usage = `usage: bench meta SECONDS FILE...   load, map and store these _metadata files, in laps
+       bench peak none|load|map|store FILE   do it once, print the process's peak memory
+       bench table LINES...            the Markdown table of the lines that both sides printed`
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	switch {
+	case len(args) >= 3 && args[0] == "meta":
+		seconds, err := strconv.ParseFloat(args[1], 64)
+		if err != nil {
+			return err
+		}
+		for _, f := range args[2:] {
+			if err := measure(f, seconds); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(args) == 3 && args[0] == "peak":
+		return peak(args[1], args[2])
+	case len(args) >= 2 && args[0] == "table":
+		return table(os.Stdout, args[1:])
+	}
+	return errors.New(usage)
+}
+
+// line is a measurement of either side; the Java side has more fields.
+type line struct {
+	Name    string  `json:"name"` // drey-load, drey-map, drey-store, drey-peak; meta-load, meta-store, meta-heap
+	IO      string  `json:"io,omitempty"`
+	Handles int64   `json:"handles"`
+	MB      float64 `json:"mb"` // of the file
+	// Medians over N laps, for one file. CPU is the whole process's,
+	// ThreadCPU (Java only) that of the measuring thread alone.
+	Wall      float64 `json:"wall_s,omitempty"`
+	CPU       float64 `json:"cpu_s,omitempty"`
+	ThreadCPU float64 `json:"thread_cpu_s,omitempty"`
+	N         int     `json:"n,omitempty"`
+	// LiveMB (Java only) is the loaded graph. PeakMB is on the Java side the
+	// heap pools' peak, on this side the process's peak resident set.
+	LiveMB float64 `json:"live_mb,omitempty"`
+	PeakMB float64 `json:"peak_mb,omitempty"`
+	Flink  string  `json:"flink,omitempty"`
+	GC     string  `json:"gc,omitempty"` // the JVM's collector
+	Go     string  `json:"go,omitempty"`
+	Load1  float64 `json:"load1"`
+}
+
+func (l line) print() error {
+	l.Go = runtime.Version()
+	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
+		l.Load1, _ = strconv.ParseFloat(strings.Fields(string(b))[0], 64)
+	}
+	return json.NewEncoder(os.Stdout).Encode(l)
+}
+
+// measure prints a line for loading a file, for decoding it in memory, for
+// mapping all paths, for encoding it in memory and for storing it.
+func measure(file string, seconds float64) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	s, err := metadata.Decode(data)
+	if err != nil {
+		return err
+	}
+	if out, err := metadata.Encode(s); err != nil || !bytes.Equal(out, data) {
+		return fmt.Errorf("%s: encode gives other bytes (%v)", file, err)
+	}
+	tmp, err := os.CreateTemp("", "drey-bench")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	handles, size := count(s), float64(len(data))/1e6
+	for _, m := range []struct {
+		name, io string
+		body     func() error
+	}{
+		{"drey-load", "file", func() error { _, err := load(file); return err }},
+		{"drey-load", "memory", func() error { _, err := metadata.Decode(data); return err }},
+		{"drey-map", "memory", func() error { _, err := move(s); return err }},
+		{"drey-store", "memory", func() error { _, err := metadata.Encode(s); return err }},
+		{"drey-store", "file", func() error { return store(tmp.Name(), s) }},
+	} {
+		laps, err := repeat(seconds, m.body)
+		if err != nil {
+			return err
+		}
+		l := line{Name: m.name, IO: m.io, Handles: handles, MB: size, N: len(laps)}
+		l.Wall = median(laps, func(l lap) float64 { return l.wall })
+		l.CPU = median(laps, func(l lap) float64 { return l.cpu })
+		if err := l.print(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func load(file string) (*metadata.Snapshot, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return metadata.Decode(data)
+}
+
+// store does not sync, as Flink's local file system does not.
+func store(file string, s *metadata.Snapshot) error {
+	data, err := metadata.Encode(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o600)
+}
+
+// move gives every file another root, as a relocation does.
+func move(s *metadata.Snapshot) (*metadata.Snapshot, error) {
+	return s.MapPaths(func(r metadata.Ref) (string, error) {
+		return "s3://bucket/jobs" + strings.TrimPrefix(r.Path, "file:/data/flink"), nil
+	})
+}
+
+// count counts the shared files, as the Java side does.
+func count(s *metadata.Snapshot) (n int64) {
+	for r := range s.Refs() {
+		if r.Part == metadata.PartShared {
+			n++
+		}
+	}
+	return n
+}
+
+// lap is what one repetition took, in seconds.
+type lap struct{ wall, cpu float64 }
+
+// repeat warms up for half of the seconds, then measures for as long: 5 laps
+// at least. Short ones are batched to 0.2 s or more. All in CPU time.
+func repeat(seconds float64, body func() error) (laps []lap, err error) {
+	timed := func(n int) (l lap) {
+		wall, cpu := time.Now(), cpuSeconds()
+		for range n {
+			if e := body(); e != nil {
+				err = e
+			}
+		}
+		return lap{time.Since(wall).Seconds() / float64(n), (cpuSeconds() - cpu) / float64(n)}
+	}
+	one, runs := 0.0, 0
+	for warmed := 0.0; (runs < 3 || warmed < seconds/2) && err == nil; runs++ {
+		one = timed(1).cpu
+		warmed += one
+	}
+	batch := int(math.Max(1, math.Ceil(0.2/math.Max(one, 1e-5))))
+	for measured := 0.0; (len(laps) < 5 || measured < seconds/2 && len(laps) < 101) && err == nil; {
+		l := timed(batch)
+		measured += l.cpu * float64(batch)
+		laps = append(laps, l)
+	}
+	return laps, err
+}
+
+func median[T any](list []T, of func(T) float64) float64 {
+	v := make([]float64, len(list))
+	for i := range list {
+		v[i] = of(list[i])
+	}
+	slices.Sort(v)
+	n := len(v)
+	if n == 0 {
+		return 0
+	}
+	return (v[(n-1)/2] + v[n/2]) / 2
+}
+
+// cpuSeconds is the CPU time of the process, the garbage collector's included.
+func cpuSeconds() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err) // can't fail with these arguments
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// peak does one thing in this process, which has done nothing else, and
+// prints the peak of its resident set: the program and Go's runtime included.
+func peak(what, file string) error {
+	steps := slices.Index([]string{"none", "load", "map", "store"}, what)
+	if steps < 0 {
+		return errors.New(usage)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	l := line{Name: "drey-peak", IO: what, MB: float64(info.Size()) / 1e6}
+	var s *metadata.Snapshot
+	if steps >= 1 {
+		if s, err = load(file); err != nil {
+			return err
+		}
+		l.Handles = count(s)
+	}
+	if steps >= 2 {
+		if s, err = move(s); err != nil {
+			return err
+		}
+	}
+	if steps >= 3 {
+		if err := store(os.DevNull, s); err != nil {
+			return err
+		}
+	}
+	runtime.KeepAlive(s)
+	if l.PeakMB, err = peakRSS(); err != nil {
+		return err
+	}
+	return l.print()
+}
+
+// peakRSS reads VmHWM, in MB.
+func peakRSS() (float64, error) {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return 0, err
+	}
+	for l := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(l, "VmHWM:"); ok {
+			kb, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(v), "kB")), 64)
+			return kb * 1024 / 1e6, err
+		}
+	}
+	return 0, errors.New("no VmHWM in /proc/self/status")
+}
