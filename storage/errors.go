@@ -26,3 +26,6 @@ func (e *DeleteError) Unwrap() error { return e.Err }
 
 // errNotDir is what listing an object as a directory unwraps to, besides fs.ErrNotExist.
 var errNotDir = fmt.Errorf("%w: an object, not a directory", fs.ErrNotExist)
+
+// ErrChanged says that an object was replaced while it was read or copied.
+var ErrChanged = errors.New("the object changed meanwhile")
