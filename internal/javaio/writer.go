@@ -1,9 +1,6 @@
 package javaio
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "fmt"
 
 // Writer appends to a byte slice with a sticky error. With Measure it only
 // counts, so that one encoder both sizes and fills its buffer.
@@ -66,11 +63,13 @@ func (w *Writer) U8(v byte) {
 	}
 }
 
-// I32 writes a big-endian int.
+// I32 writes a big-endian int. Like the others it appends to w.buf in place:
+// through binary.BigEndian the slice would be stored anew each time, at the
+// cost of a write barrier.
 func (w *Writer) I32(v int32) {
 	w.n += 4
 	if !w.measure {
-		w.buf = binary.BigEndian.AppendUint32(w.buf, uint32(v))
+		w.buf = append(w.buf, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
 	}
 }
 
@@ -78,7 +77,7 @@ func (w *Writer) I32(v int32) {
 func (w *Writer) I64(v int64) {
 	w.n += 8
 	if !w.measure {
-		w.buf = binary.BigEndian.AppendUint64(w.buf, uint64(v))
+		w.buf = append(w.buf, byte(v>>56), byte(v>>48), byte(v>>40), byte(v>>32), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
 	}
 }
 
@@ -112,7 +111,7 @@ func (w *Writer) UTF(raw, field string) {
 	}
 	w.n += 2 + len(raw)
 	if !w.measure {
-		w.buf = binary.BigEndian.AppendUint16(w.buf, uint16(len(raw)))
+		w.buf = append(w.buf, byte(len(raw)>>8), byte(len(raw)))
 		w.buf = append(w.buf, raw...)
 	}
 }
