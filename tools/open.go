@@ -234,7 +234,7 @@ func OpenPartial(ctx context.Context, fsys storage.FS, arg string) (*Snapshot, e
 	s := &Snapshot{URI: uri, Dir: storage.Dir(uri), Chosen: chosen, Data: data}
 	m, err := metadata.DecodePartial(data)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", uri, explain(data, uri, err))
+		err = fmt.Errorf("%s: %w", uri, explain(data, err))
 	}
 	if m == nil {
 		return nil, err
@@ -243,17 +243,23 @@ func OpenPartial(ctx context.Context, fsys storage.FS, arg string) (*Snapshot, e
 	return s, err
 }
 
-// explain adds to a decoding error what the file seems to be instead.
-func explain(data []byte, uri string, err error) error {
+// explain adds to a decoding error what the file seems to be instead, and what to do.
+func explain(data []byte, err error) error {
+	words := inWords(err)
 	if len(data) == 0 {
-		return fmt.Errorf("the file is empty: the write was interrupted, or the store lost it: %w", err)
+		return fmt.Errorf("the file is empty: the write was interrupted, or the store lost it: %w", words)
 	}
-	if errors.Is(err, metadata.ErrMagic) || errors.Is(err, metadata.ErrTruncated) && len(data) < 8 {
+	switch {
+	case errors.Is(err, metadata.ErrMagic) || errors.Is(err, metadata.ErrTruncated) && len(data) < 8:
 		if guess := guessContent(data); guess != "" {
-			return fmt.Errorf("%w: looks like %s", err, guess)
+			return fmt.Errorf("%w: looks like %s", words, guess)
 		}
+	case errors.Is(err, metadata.ErrTruncated):
+		return fmt.Errorf("%w; the file was cut: copy it again, or use another snapshot", words)
+	case !errors.Is(err, metadata.ErrVersion):
+		return fmt.Errorf("%w; the file is damaged: copy it again, or use another snapshot", words)
 	}
-	return err
+	return words
 }
 
 // guessContent says what a file that is not a _metadata file seems to be.

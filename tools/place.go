@@ -128,16 +128,10 @@ func (p *places) findEntropy(dirs []string) {
 			options[d] = append(options[d], c)
 		}
 	}
-	// Directories beside each other, such as those of two checkpoints, have
-	// the same prefixes, so that the evidence for them counts together.
 	for d, cuts := range options {
 		for _, c := range cuts {
 			e := found[c]
-			enough := len(e.segments) >= 3
-			if e.near {
-				enough = len(e.segments) >= 2 || len(c.pattern)-len(c.plain) == 2 && d != "" && len(d)-len(c.plain) == entropyLength+1
-			}
-			if enough {
+			if len(e.segments) >= 3 || e.near && (len(e.segments) == 2 || len(d)-len(c.plain) == entropyLength+1) {
 				k := p.known[d]
 				k.plain, k.pattern = c.plain, c.pattern
 				p.known[d] = k
