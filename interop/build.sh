@@ -26,7 +26,7 @@ for v in "$@"; do
   fi
   rm -rf "$dir/target/$v"
   for try in 1 2 3 4; do
-    if mvn -q -B -ntp -f $dir/pom.xml "-P$v" -Dmaven.wagon.http.retryHandler.count=3 package; then
+    if mvn -q -B -ntp -Dstyle.color=never -f $dir/pom.xml "-P$v" -Dmaven.wagon.http.retryHandler.count=3 package; then
       touch "$stamp"
       break
     fi

@@ -1,5 +1,5 @@
 #!/bin/bash
-# old/run.sh VERSION ARGS...: runs Old on Flink 1.8.3, 1.12.7, 1.15.4 or 1.17.2 (../README.md)
+# old/run.sh VERSION ARGS...: runs the program for old releases (../README.md) on Flink 1.8.3, 1.12.7, 1.15.4 or 1.17.2
 here=$(dirname "$(readlink -f "$0")")
 v=${1:-}
 [ -n "$v" ] && [ -e "$here/target/$v/.built" ] || { echo "usage: run.sh VERSION ARGS... (after ../build.sh VERSION)" >&2; exit 2; }
@@ -13,4 +13,4 @@ for p in sun.net.util sun.nio.ch jdk.internal.ref; do
   opens+=("--add-exports=java.base/$p=ALL-UNNAMED")
 done
 exec java -Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "${opens[@]}" ${INTEROP_JAVA_OPTS:-} \
-  -Dorg.slf4j.simpleLogger.defaultLogLevel="${LOG:-off}" -cp "$here/target/$v/classes:$here/target/$v/lib/*" Old "$@"
+  -Dorg.slf4j.simpleLogger.defaultLogLevel="${LOG:-off}" -cp "$here/target/$v/classes:$here/target/$v/lib/*" Main "$@"
