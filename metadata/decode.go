@@ -113,6 +113,15 @@ func grow[T any](r *javaio.Reader, n int) []T {
 	return make([]T, 0, n)
 }
 
+// push is append for a list that shall get n elements, where an element can be
+// a byte, namely a null: such a list must not be copied as often as append would.
+func push[T any](list []T, n int, v T) []T {
+	if len(list) == cap(list) {
+		list = append(make([]T, 0, min(n, 4*len(list))), list...)
+	}
+	return append(list, v)
+}
+
 func decodeBody(data []byte, v Version, dialect Dialect) (s *Snapshot, exact bool, err error) {
 	d := &decoder{Reader: javaio.NewReader(data), v: v, dialect: dialect}
 	d.Raw(8, "header")
@@ -267,7 +276,7 @@ func (d *decoder) subtaskState() *SubtaskState {
 		n := d.Count(minHandle, "legacy")
 		s.Legacy = grow[Stream](d.Reader, n)
 		for i := 0; i < n && !d.Failed(); i++ {
-			s.Legacy = append(s.Legacy, d.stream("", maxNesting))
+			s.Legacy = push(s.Legacy, n, d.stream("", maxNesting))
 			d.WithinIndex("legacy", i)
 		}
 	}
@@ -476,7 +485,7 @@ func (d *decoder) keyedList(field string, allowed keyedSet) []Keyed {
 	n := d.Count(minHandle, field)
 	list := grow[Keyed](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
-		list = append(list, d.keyed("", allowed))
+		list = push(list, n, d.keyed("", allowed))
 		d.WithinIndex(field, i)
 	}
 	return list

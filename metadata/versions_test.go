@@ -1,0 +1,202 @@
+package metadata
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestVersions refuses what can't be read, and says why.
+func TestVersions(t *testing.T) {
+	for _, c := range []struct {
+		version int32
+		says    string
+	}{
+		{0, "offset 4: version: version 0 is written by Flink 1.1, and only Flink 1.1 to 1.3 reads it: restore it there and take a new savepoint"},
+		{7, "offset 4: version: version 7 is newer than this drey, which reads versions 1 to 6 (Flink 1.2 to 2.3): nothing after the header was decoded; use a newer drey"},
+		{99, "offset 4: version: version 99 is newer than this drey, which reads versions 1 to 6 (Flink 1.2 to 2.3): nothing after the header was decoded; use a newer drey"},
+		{-1, "offset 4: version: version -1: no Flink release writes it; the file is damaged"},
+	} {
+		data := binary.BigEndian.AppendUint32([]byte("\x49\x60\x67\x2d"), uint32(c.version))
+		data = append(data, make([]byte, 100)...)
+		s, err := DecodePartial(data)
+		if s != nil || !errors.Is(err, ErrVersion) || err.Error() != c.says {
+			t.Errorf("version %d: %v, %v\nwant %s", c.version, s, err, c.says)
+		}
+		if _, err := Encode(&Snapshot{Version: Version(c.version)}); !errors.Is(err, ErrVersion) {
+			t.Errorf("version %d is encoded: %v", c.version, err)
+		}
+	}
+	// Version 1 is read; so the text for those that can't is in what reads it.
+	s, _ := decode(t, "testdata/1.2.1/v1-0059._metadata")
+	if s.Version != Version1 || s.Version.Writers() != "1.2" || s.Version.Readers() != "1.2 to 1.10" {
+		t.Errorf("version %d, written by %s, read by %s", s.Version, s.Version.Writers(), s.Version.Readers())
+	}
+	_, err := Decode([]byte("PK\x03\x04\x00\x00\x00\x06"))
+	if !errors.Is(err, ErrMagic) || err.Error() != "offset 0: magic: 0x504b0304 instead of 0x4960672d: not a _metadata file" {
+		t.Errorf("wrong magic: %v", err)
+	}
+}
+
+// TestVersionOf checks that each release's files have the version and
+// dialect that the release is said to write.
+func TestVersionOf(t *testing.T) {
+	versions := map[string][]Version{ // the synthetic ones were also written in versions that the release can still write
+		"1.2.1": {1}, "1.3.3": {2}, "1.8.3": {2}, "1.11.6": {3}, "1.12.7": {3}, "1.14.6": {3}, "1.15.4": {3},
+		"1.17.2": {3, 4}, "1.20.5": {3, 4}, "2.3.0": {3, 4, 5, 6},
+	}
+	seen := map[Version]bool{}
+	dialects := map[Dialect]bool{}
+	for _, file := range testdata(t) {
+		s, _ := decode(t, file)
+		release := strings.Split(file, "/")[1]
+		if !slices.Contains(versions[release], s.Version) {
+			t.Errorf("%s: version %d", file, s.Version)
+		}
+		seen[s.Version] = true
+		dialects[s.Dialect] = true
+		if d := map[string]Dialect{"1.11.6": Dialect111, "1.14.6": Dialect114}[release]; s.Dialect != d && s.Dialect != DialectStandard {
+			t.Errorf("%s: dialect %s", file, s.Dialect)
+		}
+	}
+	if len(seen) != 6 || len(dialects) != 3 {
+		t.Errorf("testdata has versions %v and dialects %v", seen, dialects)
+	}
+}
+
+// propertiesForms are the distinct properties of the files in testdata and,
+// from testdata/properties.txt, the others that Flink's class gives.
+func propertiesForms(t *testing.T) []Properties {
+	var forms []Properties
+	seen := map[string]bool{}
+	for _, file := range testdata(t) {
+		if s, _ := decode(t, file); s.Version >= Version4 && !seen[string(s.Properties)] {
+			seen[string(s.Properties)] = true
+			forms = append(forms, s.Properties)
+		}
+	}
+	if len(forms) < 5 {
+		t.Fatalf("only %d forms", len(forms))
+	}
+	return forms
+}
+
+// TestFixturesKind compares the kind that the properties tell with the command
+// that the snapshot was made by.
+func TestFixturesKind(t *testing.T) {
+	seen := map[PropertiesInfo]int{}
+	for _, file := range fixtures(t) {
+		c := caseOf(file)
+		if c.dir == "" {
+			continue
+		}
+		s, _ := decode(t, file)
+		command := commandOf(t, file)
+		var want PropertiesInfo
+		switch {
+		case strings.HasPrefix(command, "checkpoint"):
+			want = PropertiesInfo{Kind: KindCheckpoint, Retention: "retained on cancellation"}
+		case strings.Contains(command, "CANONICAL"):
+			want = PropertiesInfo{Kind: KindCanonicalSavepoint, Retention: "kept"}
+		case strings.Contains(command, "NATIVE"):
+			want = PropertiesInfo{Kind: KindNativeSavepoint, Retention: "kept"}
+		default:
+			t.Fatalf("%s: command %q", file, command)
+		}
+		if strings.HasPrefix(command, "stop") {
+			want.Stop = "suspend"
+			if strings.Contains(command, "--drain") {
+				want.Stop = "terminate"
+			}
+		}
+		kind := want.Kind
+		if s.Version < Version4 {
+			want = PropertiesInfo{}
+			// Flink 1.13 and later tell canonical savepoints by their handles, of keyed state.
+			if kind != KindCanonicalSavepoint || strings.Contains(file, "/1.8.3/") || strings.Contains(file, "/1.12.7/") {
+				kind = KindUnknown
+			}
+		}
+		if got := s.Properties.Info(); got != want {
+			t.Errorf("%s: %+v instead of %+v", file, got, want)
+		}
+		if got := s.Kind(); got != kind {
+			t.Errorf("%s: %s instead of %s", file, got, kind)
+		}
+		seen[want]++
+	}
+	if len(seen) != 6 {
+		t.Errorf("kinds of fixtures: %v", seen)
+	}
+}
+
+// commandOf is how a snapshot of a fixture was made.
+func commandOf(t *testing.T, file string) string {
+	c := caseOf(file)
+	switch c.Kind {
+	case "chk":
+		return "checkpoint"
+	case "sp":
+		if strings.HasSuffix(c.dir, "-native") {
+			return "savepoint --type NATIVE"
+		}
+		return "savepoint --type CANONICAL"
+	}
+	for _, s := range c.Snapshots {
+		if strings.HasSuffix(file, "/"+s.Dir+"/_metadata") {
+			return s.Command
+		}
+	}
+	t.Errorf("%s: not in truth.json", file)
+	return ""
+}
+
+// TestPropertiesUnknown are properties that can't be understood: carried.
+func TestPropertiesUnknown(t *testing.T) {
+	for name, p := range map[string]string{
+		"no Java":            "12345678",
+		"another version":    "\xac\xed\x00\x06p",
+		"a string":           "\xac\xed\x00\x05t\x00\x01a",
+		"another class":      "\xac\xed\x00\x05sr\x00\x01A\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00xp",
+		"custom data":        "\xac\xed\x00\x05sr\x00\x01A\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00xpw",
+		"own superclass":     "\xac\xed\x00\x05sr\x00\x01A\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00xq\x00\x7e\x00\x00",
+		"reference too far":  "\xac\xed\x00\x05q\x00\x7e\x00\x00",
+		"reference too near": "\xac\xed\x00\x05q\x00\x00\x00\x00",
+	} {
+		s := &Snapshot{Version: Version4, Properties: Properties(p)}
+		data, err := Encode(s)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, err := checkLaw(t, name, data); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := s.Properties.Info(); got.Kind != KindUnknown || got.Retention != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestPublicVersions are the two files that only Flink 1.1 to 1.3 reads.
+func TestPublicVersions(t *testing.T) {
+	n := 0
+	for _, file := range fixtures(t) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if binary.BigEndian.Uint32(data[4:]) == 0 {
+			if _, err := Decode(data); !errors.Is(err, ErrVersion) {
+				t.Errorf("%s: %v", file, err)
+			}
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d files of version 0", n)
+	}
+}
