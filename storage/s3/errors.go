@@ -119,9 +119,9 @@ func (f *FS) explain(uri string, err error) error {
 	case c == "NoSuchBucket":
 		e.is, e.text = fs.ErrNotExist, fmt.Sprintf("bucket %s does not exist at %s", bucket, f.where())
 	case c == "InvalidAccessKeyId", c == "SignatureDoesNotMatch", c == "ExpiredToken", c == "InvalidToken",
-		c == "AccessDenied", c == "Forbidden", c == "TokenRefreshRequired", s == http.StatusForbidden, s == http.StatusUnauthorized:
+		c == "AccessDenied", c == "Forbidden", c == "TokenRefreshRequired", strings.HasSuffix(c, "UserNotFound"), s == http.StatusForbidden, s == http.StatusUnauthorized:
 		e.is, e.text = fs.ErrPermission, fmt.Sprintf("permission denied: %s; used %s", what, f.who())
-	case c == "NoSuchKey", c == "NotFound", s == http.StatusNotFound && c != "NoSuchUpload":
+	case c == "NoSuchKey", c == "NotFound", s == http.StatusNotFound && c == "":
 		e.is, e.text = fs.ErrNotExist, "no such object"
 	case s == http.StatusMovedPermanently, c == "PermanentRedirect", c == "AuthorizationHeaderMalformed":
 		e.text = fmt.Sprintf("the bucket is in another region than %s: %s; set the region or the endpoint", f.cfg.Region, what)

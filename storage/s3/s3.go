@@ -20,6 +20,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/drey-state/drey/storage"
 )
@@ -163,6 +164,7 @@ func New(ctx context.Context, o Options) (*FS, error) {
 	}
 	load := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(newClient()),
+		config.WithLogger(sdkLogger{o.Logger}),
 		config.WithRetryer(func() aws.Retryer { return newRetryer(o) }),
 	}
 	if o.Profile != "" {
@@ -188,6 +190,14 @@ func New(ctx context.Context, o Options) (*FS, error) {
 	cfg.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	cfg.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	return &FS{o: o, cfg: cfg, regions: map[string]string{}, clients: map[string]*awss3.Client{}}, nil
+}
+
+// sdkLogger keeps the SDK from writing to standard error.
+type sdkLogger struct{ *slog.Logger }
+
+// Logf implements logging.Logger.
+func (l sdkLogger) Logf(_ logging.Classification, format string, v ...any) {
+	l.Debug("s3: " + fmt.Sprintf(format, v...))
 }
 
 // newRetryer makes a retryer without the quota that all requests of a client

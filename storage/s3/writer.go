@@ -270,6 +270,12 @@ func (w *writer) conditionally(do func(condition *string) error) error {
 	if herr == nil && out.Metadata[writerKey] == w.id {
 		return nil
 	}
+	if status(err) == http.StatusPreconditionFailed && (herr == nil && directoryType(out) || status(herr) == http.StatusNotFound) {
+		// Some servers cannot hold an object beside a directory of its name.
+		if dir, derr := w.f.isDir(ctx, w.c, w.at); derr == nil && dir {
+			return fmt.Errorf("%w on this server, which has no object of the same name beside it", storage.ErrIsDir)
+		}
+	}
 	return err
 }
 

@@ -1,7 +1,6 @@
 package storagetest
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -152,7 +151,7 @@ type cutBody struct {
 func (b *cutBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		b.ReadCloser.Close()
-		return 0, errors.Join(io.ErrUnexpectedEOF, syscall.ECONNRESET)
+		return 0, fmt.Errorf("injected: %w: %w", io.ErrUnexpectedEOF, syscall.ECONNRESET)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)

@@ -1,23 +1,17 @@
 package s3
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
-
-	"github.com/drey-state/drey/storage"
-	"github.com/drey-state/drey/storage/storagetest"
 )
 
 // server is an S3 server to test against.
@@ -50,8 +44,22 @@ var buckets atomic.Int64
 // open makes an FS for the server, and a new bucket.
 func (s server) open(t testing.TB, o Options) (*FS, string) {
 	t.Helper()
+	f := s.reopen(t, o, nil)
+	bucket := fmt.Sprintf("drey-%d-%d", time.Now().UnixNano(), buckets.Add(1))
+	if _, err := f.clientIn("us-east-1").CreateBucket(t.Context(), &awss3.CreateBucketInput{Bucket: &bucket}); err != nil {
+		t.Fatal(err)
+	}
+	return f, bucket
+}
+
+// reopen makes an FS for the server that sends its requests through rt, if that is not nil.
+func (s server) reopen(t testing.TB, o Options, rt http.RoundTripper) *FS {
+	t.Helper()
 	isolate(t, s.key, s.secret)
 	o.Endpoint, o.PathStyle, o.Region = s.endpoint, true, "us-east-1"
+	if rt != nil {
+		o.HTTPClient = &http.Client{Transport: rt}
+	}
 	if o.PartSize == 0 {
 		o.PartSize = minPart
 	}
@@ -62,11 +70,7 @@ func (s server) open(t testing.TB, o Options) (*FS, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bucket := fmt.Sprintf("drey-%d-%d", time.Now().UnixNano(), buckets.Add(1))
-	if _, err := f.clientIn("us-east-1").CreateBucket(t.Context(), &awss3.CreateBucketInput{Bucket: &bucket}); err != nil {
-		t.Fatal(err)
-	}
-	return f, bucket
+	return f
 }
 
 // isolate hides the AWS configuration of whoever runs the tests.
@@ -83,26 +87,3 @@ func isolate(t testing.TB, key, secret string) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", t.TempDir()+"/none")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 }
-
-func conformance(t *testing.T, s server, o Options, lacks ...storagetest.Lack) {
-	f, bucket := s.open(t, o)
-	storagetest.Run(t, func(t *testing.T) (storage.FS, string) {
-		return f, "s3://" + bucket + "/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
-	}, lacks...)
-}
-
-func TestConformanceFake(t *testing.T) {
-	conformance(t, fakeServer(t), Options{}, storagetest.LackAtomicCreate)
-}
-
-func TestConformanceA(t *testing.T) {
-	conformance(t, realServer(t, "A"), Options{SingleCopyLimit: 6 << 20})
-}
-
-func TestConformanceB(t *testing.T) {
-	conformance(t, realServer(t, "B"), Options{SingleCopyLimit: 6 << 20})
-}
-
-var _ = context.Background
-var _ = aws.String
-var _ http.Handler

@@ -1,0 +1,41 @@
+package s3
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/drey-state/drey/storage"
+	"github.com/drey-state/drey/storage/storagetest"
+)
+
+func conformance(t *testing.T, s server, o Options, lacks ...storagetest.Lack) {
+	f, bucket := s.open(t, o)
+	storagetest.Run(t, func(t *testing.T) (storage.FS, string) {
+		return f, "s3://" + bucket + "/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	}, lacks...)
+}
+
+// gofakes3 ignores If-None-Match.
+func TestConformanceFake(t *testing.T) {
+	conformance(t, fakeServer(t), Options{}, storagetest.LackAtomicCreate)
+}
+
+func TestConformanceA(t *testing.T) {
+	conformance(t, realServer(t, "A"), Options{SingleCopyLimit: 6 << 20})
+}
+
+func TestConformanceB(t *testing.T) {
+	conformance(t, realServer(t, "B"), Options{SingleCopyLimit: 6 << 20})
+}
+
+// TestConformanceFaults runs the suite over a network that fails all the time.
+func TestConformanceFaults(t *testing.T) {
+	s := fakeServer(t)
+	_, bucket := s.open(t, Options{})
+	faults := &storagetest.Transport{Seed: 1, SlowDown: .05, Timeout: .05, CutRequest: .05, LostAnswer: .05, CutAnswer: .05}
+	f := s.reopen(t, Options{MaxAttempts: 20}, faults)
+	storagetest.Run(t, func(t *testing.T) (storage.FS, string) {
+		return f, "s3a://" + bucket + "/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	}, storagetest.LackAtomicCreate)
+	t.Logf("injected: %v", faults.Injected())
+}
