@@ -1,3 +1,155 @@
 package main
 
-func cmdDiff() *command { return &command{name: "diff", args: "SNAPSHOT"} }
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/drey-state/drey/tools"
+)
+
+func cmdDiff() *command {
+	return &command{
+		name: "diff", args: "OLD NEW", minArgs: 2, maxArgs: 2,
+		short: "how two snapshots differ: operators, parallelism, files",
+		long: `
+Compares the metadata of two snapshots: operators that came and went, which pairs of them look like
+one operator whose uid was changed, what changed in the others, and which files each names. No
+state file is opened. Files of the same name and size at another place, as after drey relocate, are
+counted and are no difference.
+
+Exits with 0 if there is no difference and with 3 if there is one.
+
+EXAMPLE
+  drey diff s3://bucket/ckpt/JOB/chk-41 s3://bucket/ckpt/JOB/chk-42
+`,
+		run: func(ctx context.Context, e *env, args []string) error {
+			uris, err := targets(args)
+			if err != nil {
+				return err
+			}
+			r, err := tools.Diff(ctx, stores(e), uris[0], uris[1])
+			if err != nil {
+				return err
+			}
+			if e.json {
+				err = printJSON(e.stdout, r)
+			} else {
+				err = report(e.stdout, func(w *bufio.Writer) { showDiff(w, r, e.verbose) })
+			}
+			if err == nil && r.Different {
+				err = errNo
+			}
+			return err
+		},
+	}
+}
+
+func showDiff(w *bufio.Writer, r *tools.DiffReport, all bool) {
+	p := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+	for _, side := range []struct {
+		name string
+		*tools.DiffSide
+	}{{"old", &r.Old}, {"new", &r.New}} {
+		p("%s  %s", side.name, printable(side.Snapshot))
+		if side.Chosen != "" {
+			p("     %s", printable(side.Chosen))
+		}
+		p("     %s %d, metadata version %d, %s", side.Kind, side.CheckpointID, side.Version, plural(side.Operators, "operator"))
+	}
+	if !r.Different {
+		p("no difference")
+	}
+	change := func(indent string, c tools.FieldChange) {
+		p("%s%s: %s -> %s", indent, c.Field, value(c.Old), value(c.New))
+	}
+	for _, c := range r.Fields {
+		change("", c)
+	}
+	list := func(word string, ops []tools.OperatorInfo) {
+		shown, more := some(ops, all)
+		for i := range shown {
+			o := &shown[i]
+			p("operator %s: %s%s, parallelism %d of %d, %s", word, o.ID, operatorTitle(o), o.Parallelism, o.MaxParallelism, holds(o))
+		}
+		if more != "" {
+			p("  %s", more)
+		}
+	}
+	list("removed", r.Removed)
+	list("added", r.Added)
+	renames, more := some(r.Renames, all)
+	for _, c := range renames {
+		sure := "looks like"
+		if c.Ambiguous {
+			sure = "may be"
+		}
+		p("removed %s%s %s added %s%s: %s", c.Old, quoted(c.OldName), sure, c.New, quoted(c.NewName), printable(c.Why))
+	}
+	if more != "" {
+		p("  %s", more)
+	}
+	changed, more := some(r.Changed, all)
+	for _, c := range changed {
+		name := c.UID
+		if name == "" {
+			name = c.Name
+		}
+		p("operator changed: %s%s", c.ID, quoted(name))
+		for _, f := range c.Changes {
+			change("  ", f)
+		}
+	}
+	if more != "" {
+		p("  %s", more)
+	}
+	p("operators without a difference: %d", r.Same)
+	for _, set := range []struct {
+		name string
+		*tools.FileSet
+	}{{"only in old", &r.RemovedFiles}, {"only in new", &r.AddedFiles}, {"in both", &r.CommonFiles}, {"in both, at another place", &r.MovedFiles}} {
+		if set.Count == 0 {
+			continue
+		}
+		p("files %s: %d, %s", set.name, set.Count, size(set.Bytes))
+		if all && set.FileSet != &r.CommonFiles {
+			for _, f := range set.Files {
+				p("  %s", printable(f))
+			}
+		}
+	}
+}
+
+func value(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return printable(s)
+}
+
+func quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%q)", printable(s))
+}
+
+// holds says in short what an operator holds.
+func holds(o *tools.OperatorInfo) string {
+	switch o.Content {
+	case tools.ContentNone:
+		return "no state"
+	case tools.ContentEmpty:
+		return "empty"
+	}
+	text := size(o.Bytes)
+	var names []string
+	for _, s := range o.States {
+		names = append(names, fmt.Sprintf("%q", printable(s.Name)))
+	}
+	if list, more := some(names, false); len(list) > 0 {
+		text += ", operator state " + strings.Join(list, ", ") + prefixed(" ", more)
+	}
+	return text
+}
