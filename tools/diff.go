@@ -291,6 +291,9 @@ func (r *DiffReport) operators(a, b *Snapshot) {
 			r.Added = append(r.Added, n.OperatorInfo)
 			continue
 		}
+		if a.Version < metadata.Version5 || b.Version < metadata.Version5 {
+			o.Name, o.UID = n.Name, n.UID // one of them can't know
+		}
 		if list := operatorChanges(o, n); len(list) > 0 {
 			r.Changed = append(r.Changed, OperatorChange{ID: id, Name: n.Name, UID: n.UID, Changes: list})
 		} else {
