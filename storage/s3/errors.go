@@ -28,8 +28,8 @@ func code(err error) string {
 
 func response(err error) *smithyhttp.Response {
 	var e *smithyhttp.ResponseError
-	if errors.As(err, &e) && e.Response != nil && e.Response.Response != nil {
-		return e.Response
+	if errors.As(err, &e) && e.Response != nil && e.Response.Response != nil && e.Response.StatusCode != 0 {
+		return e.Response // without a status it stands for no answer
 	}
 	return nil
 }
@@ -121,6 +121,10 @@ func (f *FS) explain(uri string, err error) error {
 	case c == "InvalidAccessKeyId", c == "SignatureDoesNotMatch", c == "ExpiredToken", c == "InvalidToken",
 		c == "AccessDenied", c == "Forbidden", c == "TokenRefreshRequired", strings.HasSuffix(c, "UserNotFound"), s == http.StatusForbidden, s == http.StatusUnauthorized:
 		e.is, e.text = fs.ErrPermission, fmt.Sprintf("permission denied: %s; used %s", what, f.who())
+		if c == "Forbidden" {
+			// A HEAD gets no reason along.
+			e.text += "; without the right to list the bucket, AWS also says this of an object that is not there"
+		}
 	case c == "NoSuchKey", c == "NotFound", s == http.StatusNotFound && c == "":
 		e.is, e.text = fs.ErrNotExist, "no such object"
 	case s == http.StatusMovedPermanently, c == "PermanentRedirect", c == "AuthorizationHeaderMalformed":
