@@ -78,27 +78,9 @@ func Subtask(group, maxParallelism, parallelism int) int {
 // DefaultMaxParallelism is the max parallelism that Flink gives an operator
 // of this parallelism if the job sets none.
 func DefaultMaxParallelism(parallelism int) int {
-	n := parallelism + parallelism/2
-	p := 1
-	for p < n {
+	p := lowerBound
+	for p < UpperBound && p < parallelism+parallelism/2 {
 		p <<= 1
 	}
-	return min(max(p, lowerBound), UpperBound)
+	return p
 }
-
-// StringHash is String.hashCode of a UTF-8 string: over its UTF-16 code units.
-func StringHash(s string) int32 {
-	var h uint32
-	for _, r := range s {
-		if r >= 0x10000 {
-			r -= 0x10000
-			h = h*31 + 0xD800 + uint32(r>>10)
-			r = 0xDC00 + r&0x3FF
-		}
-		h = h*31 + uint32(r)
-	}
-	return int32(h)
-}
-
-// LongHash is Long.hashCode.
-func LongHash(v int64) int32 { return int32(v ^ int64(uint64(v)>>32)) }

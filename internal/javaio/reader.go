@@ -107,12 +107,15 @@ func joinField(outer, inner string) string {
 }
 
 // take gives the next n bytes, or nil after recording the error.
-func (r *Reader) take(n int, field string) []byte {
+func (r *Reader) take(n int, field string) []byte { return r.takeOf(r.off, n, field) }
+
+// takeOf is take for a part of a field that begins at offset off.
+func (r *Reader) takeOf(off, n int, field string) []byte {
 	if r.err != nil {
 		return nil
 	}
 	if n > len(r.buf)-r.off {
-		r.Fail(r.off, field, &TruncatedError{Have: int64(len(r.buf)), Need: int64(r.off) + int64(n)})
+		r.Fail(off, field, &TruncatedError{Have: int64(len(r.buf)), Need: int64(r.off) + int64(n)})
 		return nil
 	}
 	b := r.buf[r.off : r.off+n : r.off+n]
@@ -161,7 +164,7 @@ func (r *Reader) Bytes(field string) []byte {
 		r.Fail(off, field, fmt.Errorf("negative length %d", n))
 		return nil
 	}
-	return r.take(int(n), field)
+	return r.takeOf(off, int(n), field)
 }
 
 // UTF reads what writeUTF wrote and gives the raw modified UTF-8, checked.
@@ -171,7 +174,7 @@ func (r *Reader) UTF(field string) string {
 	if h == nil {
 		return ""
 	}
-	b := r.take(int(binary.BigEndian.Uint16(h)), field)
+	b := r.takeOf(off, int(binary.BigEndian.Uint16(h)), field)
 	if len(b) == 0 {
 		return ""
 	}
