@@ -102,7 +102,7 @@ func (l *locator) find(dir string, files []*sourceFile) (string, error) {
 	}
 	probe := spread(files, samples)
 	recorded, err := l.hits(dir, probe)
-	if err != nil && !l.preferNear && !errors.Is(err, storage.ErrScheme) {
+	if err != nil && !l.preferNear && !unreachable(err) {
 		return "", err
 	}
 	if recorded == len(probe) && !l.preferNear {
@@ -120,8 +120,9 @@ func (l *locator) find(dir string, files []*sourceFile) (string, error) {
 	for _, c := range l.candidates(dir) {
 		n, err := l.hits(c.dir, probe)
 		switch {
-		case err != nil:
-			return "", err
+		case l.ctx.Err() != nil:
+			return "", l.ctx.Err()
+		case err != nil: // what can't be looked at is no candidate
 		case n > best:
 			best, candidates = n, []candidate{c}
 		case n > 0 && n == best && !slices.ContainsFunc(candidates, func(o candidate) bool { return storage.Key(o.dir) == storage.Key(c.dir) }):
@@ -134,7 +135,7 @@ func (l *locator) find(dir string, files []*sourceFile) (string, error) {
 	case best == 0 && (recorded > 0 || err == nil):
 		return dir, nil // missing; the check will list the files
 	case best == 0:
-		return "", fmt.Errorf("the files recorded in %s can't be reached: %w: if they were moved, say where with --moved %s=DIR; to change only the metadata, use --metadata-only with --rewrite", dir, err, dir)
+		return "", fmt.Errorf("the files recorded in %s can't be reached: %w: if they were moved, say where with --moved %s=DIR; to change only the metadata, use --metadata-only with --rewrite: %w", dir, err, dir, ErrRefused)
 	case len(candidates) > 1 || recorded > 0 && !l.preferNear:
 		var names []string
 		if recorded > 0 && !l.preferNear {
@@ -184,6 +185,12 @@ func (l *locator) findDirectory(dir string) (string, error) {
 		}
 	}
 	return dir, nil
+}
+
+// unreachable says that this machine can never look at a place: the scheme
+// has no store here, or it is a path of Windows.
+func unreachable(err error) bool {
+	return errors.Is(err, storage.ErrScheme) || errors.Is(err, fs.ErrInvalid)
 }
 
 // spread picks up to n elements evenly.

@@ -1,0 +1,59 @@
+# `make` builds bin/drey and checks everything that needs only Go.
+# DREY_INTEROP=1 makes the tests that need real Flink or S3 servers mandatory; see .ci/run.
+
+GO         ?= go
+CACHE      ?= $(or $(DREY_CACHE),$(HOME)/.cache/drey)
+LINT_VERSION = v2.15.0
+LINT       = $(CACHE)/golangci-lint-$(LINT_VERSION)/golangci-lint
+FUZZTIME   ?= 10s
+# The tests of interop spend their time in the JVM; the race detector has nothing to find there.
+RACE_PKGS  = $$($(GO) list ./... | grep -v /interop)
+
+.PHONY: all bin check fmt vet lint test race fuzz golden bench bench-flink interop interop-build
+
+all: bin check
+
+bin:
+	$(GO) build -o bin/drey ./tools/drey
+
+check: fmt vet lint test race fuzz golden
+
+fmt:
+	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+
+lint: $(LINT)
+	$(LINT) run ./...
+
+$(LINT):
+	GOBIN=$(dir $(LINT)) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+test:
+	$(GO) test ./...
+
+race:
+	$(GO) test -race $(RACE_PKGS)
+
+# Every fuzz target for a short while, from the checked-in seeds.
+fuzz:
+	@for f in $$(grep -ho 'func Fuzz[A-Za-z0-9]*' fuzz/*_test.go | cut -c6-); do \
+		$(GO) test ./fuzz -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) || exit 1; done
+
+# Rewrites the expected output of the command tests; a diff then means that it changed.
+golden:
+	$(GO) test ./tools/drey -run TestScript -update
+	@git diff --exit-code -- tools/drey/testdata/script
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./metadata ./storage/...
+
+bench-flink:
+	interop/bench/run-metadata.sh
+
+interop-build:
+	interop/build.sh
+
+interop: interop-build
+	eval "$$(.ci/s3-servers)" && DREY_INTEROP=1 $(GO) test -count=1 -timeout 60m -v ./interop/...

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drey-state/drey/metadata"
+)
+
+// program runs drey as a process of its own; see TestMain.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &exec.Cmd{Path: self, Args: append([]string{"drey"}, args...), Env: append(os.Environ(), "AWS_EC2_METADATA_DISABLED=true")}
+}
+
+// checkpoint makes an incremental checkpoint with n files in shared/.
+func checkpoint(t *testing.T, root string, n, size int) string {
+	t.Helper()
+	job := filepath.Join(root, "ck", "0123456789abcdef0123456789abcdef")
+	chk := filepath.Join(job, "chk-1")
+	for _, d := range []string{chk, filepath.Join(job, "shared")} {
+		if err := os.MkdirAll(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &metadata.Incremental{BackendID: "b", KeyGroups: metadata.KeyGroupRange{Count: 128}, Meta: &metadata.ByteStream{Name: "m"}, ID: "i"}
+	for i := range n {
+		name := filepath.Join(job, "shared", fmt.Sprintf("%08d", i))
+		if err := os.WriteFile(name, bytes.Repeat([]byte{byte(i)}, size+i), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		h.Shared = append(h.Shared, metadata.LocalFile{LocalName: metadata.Text(fmt.Sprintf("%06d.sst", i)), Stream: &metadata.File{Path: metadata.Text("file:" + name), Size: int64(size + i)}})
+	}
+	data, err := metadata.Encode(&metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{
+		{ID: metadata.UIDHash("op"), Parallelism: 1, MaxParallelism: 128, Subtasks: []metadata.Subtask{{State: &metadata.SubtaskState{ManagedKeyed: h}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(chk, "_metadata"), data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return chk
+}
+
+// litter lists what is in dir and is neither metadata nor named like the state of checkpoint.
+func litter(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && d.Name() != "_metadata" && (len(d.Name()) != 8 || strings.Trim(d.Name(), "0123456789") != "") {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// TestKill kills relocate at random points: the target never holds a
+// _metadata that names a missing file, and a rerun completes and leaves no litter.
+func TestKill(t *testing.T) {
+	const kills, files = 50, 120
+	src := checkpoint(t, t.TempDir(), files, 20_000)
+	target := func(i int) string { return filepath.Join(t.TempDir(), fmt.Sprint(i)) }
+
+	start := time.Now()
+	if out, err := program(t, "relocate", "-j", "2", src, target(0)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	whole := time.Since(start)
+
+	seed := uint64(time.Now().UnixNano())
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	killed, withMetadata := 0, 0
+	for i := 1; killed < kills; i++ {
+		if i > 10*kills {
+			t.Fatalf("only %d of %d runs were killed", killed, i)
+		}
+		dst := target(i)
+		cmd := program(t, "relocate", "-j", "2", src, dst)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(time.Duration(rnd.Int64N(int64(whole))), func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		timer.Stop()
+		if err == nil {
+			continue // it was faster
+		}
+		killed++
+		if _, err := os.Stat(filepath.Join(dst, "_metadata")); err == nil {
+			withMetadata++
+			if out, err := program(t, "verify", dst).CombinedOutput(); err != nil {
+				t.Fatalf("seed %d, run %d: metadata of an incomplete copy: %v: %s", seed, i, err, out)
+			}
+		}
+		if out, err := program(t, "relocate", src, dst).CombinedOutput(); err != nil {
+			t.Fatalf("seed %d, run %d: rerun: %v: %s", seed, i, err, out)
+		}
+		if out, err := program(t, "verify", dst).CombinedOutput(); err != nil {
+			t.Fatalf("seed %d, run %d: after the rerun: %v: %s", seed, i, err, out)
+		}
+		if names := litter(t, dst); len(names) > 0 {
+			t.Fatalf("seed %d, run %d: left behind: %v", seed, i, names)
+		}
+	}
+	t.Logf("%d runs were killed, %d of them after the metadata was written", killed, withMetadata)
+}
