@@ -488,7 +488,11 @@ func (r *relocation) check(ctx context.Context) error {
 		uris[i] = f.target
 	}
 	targets := make([]found, len(uris))
-	if r.targetMayExist(ctx) {
+	look, err := r.targetMayExist(ctx)
+	if err != nil {
+		return err
+	}
+	if look {
 		if targets, err = statAll(ctx, p.target, uris, p.options.jobs(), report(len(uris))); err != nil {
 			return err
 		}
@@ -496,6 +500,9 @@ func (r *relocation) check(ctx context.Context) error {
 		for i := range targets {
 			targets[i].err = fs.ErrNotExist
 		}
+	}
+	if err := unseen(targets); err != nil {
+		return err
 	}
 	var conflicts []FileProblem
 	for i, f := range r.order {
@@ -509,8 +516,6 @@ func (r *relocation) check(ctx context.Context) error {
 			c.Present = true
 		case t.err == nil:
 			conflicts = append(conflicts, problem(f.first, f.target, fmt.Sprintf("there already with %d bytes, but the source has %d", t.size, size)))
-		case !errors.Is(t.err, fs.ErrNotExist):
-			conflicts = append(conflicts, problem(f.first, f.target, t.err.Error()))
 		}
 		p.Files = append(p.Files, c)
 		p.Bytes += size
@@ -528,12 +533,33 @@ func (r *relocation) check(ctx context.Context) error {
 
 // targetMayExist says whether looking for files at the target is worth it:
 // not if the target is a directory that does not exist yet.
-func (r *relocation) targetMayExist(ctx context.Context) bool {
-	if len(r.plan.options.Rewrite) > 0 {
-		return true
-	}
+func (r *relocation) targetMayExist(ctx context.Context) (bool, error) {
 	_, err := r.plan.target.Stat(ctx, r.dir)
-	return !errors.Is(err, fs.ErrNotExist)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return err == nil || len(r.plan.options.Rewrite) > 0, nil
+}
+
+// unseen is the error of objects that could not be looked at, if there are
+// any: about those nothing can be said, not even that they are missing.
+func unseen(places []found) error {
+	var first error
+	n := 0
+	for _, p := range places {
+		if p.err != nil && !errors.Is(p.err, fs.ErrNotExist) {
+			if n++; first == nil {
+				first = p.err
+			}
+		}
+	}
+	switch n {
+	case 0:
+		return nil
+	case 1:
+		return first
+	}
+	return fmt.Errorf("%d files can't be looked at, of which the first: %w", n, first)
 }
 
 // checkNewPlaces looks at the files where the new metadata will say they are.
@@ -553,14 +579,16 @@ func (r *relocation) checkNewPlaces(ctx context.Context, uris []string, report f
 		"copy them first, or say with --rewrite FROM=TO where they are; --unchecked leaves out this check, for places that this machine can't reach")
 }
 
+// complain lists all files that are missing or have the wrong size.
 func (r *relocation) complain(places []found, uris []string, what, advice string) error {
+	if err := unseen(places); err != nil {
+		return err
+	}
 	var problems []FileProblem
 	for i, f := range r.order {
 		switch e := places[i]; {
-		case errors.Is(e.err, fs.ErrNotExist):
-			problems = append(problems, problem(f.first, uris[i], missing(f, r.plan.snapshot)))
 		case e.err != nil:
-			problems = append(problems, problem(f.first, uris[i], e.err.Error()))
+			problems = append(problems, problem(f.first, uris[i], missing(f, r.plan.snapshot)))
 		default:
 			if wrong := f.wrongSize(e.size); wrong != "" {
 				problems = append(problems, problem(f.first, uris[i], wrong))

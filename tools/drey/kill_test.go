@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +27,8 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return &exec.Cmd{Path: self, Args: append([]string{"drey"}, args...), Env: append(os.Environ(), "AWS_EC2_METADATA_DISABLED=true")}
 }
 
-// checkpoint makes an incremental checkpoint with n files in shared/.
-func checkpoint(t *testing.T, root string, n, size int) string {
+// checkpoint makes an incremental checkpoint with files of these sizes in shared/.
+func checkpoint(t *testing.T, root string, sizes ...int) string {
 	t.Helper()
 	job := filepath.Join(root, "ck", "0123456789abcdef0123456789abcdef")
 	chk := filepath.Join(job, "chk-1")
@@ -37,12 +38,12 @@ func checkpoint(t *testing.T, root string, n, size int) string {
 		}
 	}
 	h := &metadata.Incremental{BackendID: "b", KeyGroups: metadata.KeyGroupRange{Count: 128}, Meta: &metadata.ByteStream{Name: "m"}, ID: "i"}
-	for i := range n {
+	for i, size := range sizes {
 		name := filepath.Join(job, "shared", fmt.Sprintf("%08d", i))
-		if err := os.WriteFile(name, bytes.Repeat([]byte{byte(i)}, size+i), 0o666); err != nil {
+		if err := os.WriteFile(name, bytes.Repeat([]byte{byte(i)}, size), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		h.Shared = append(h.Shared, metadata.LocalFile{LocalName: metadata.Text(fmt.Sprintf("%06d.sst", i)), Stream: &metadata.File{Path: metadata.Text("file:" + name), Size: int64(size + i)}})
+		h.Shared = append(h.Shared, metadata.LocalFile{LocalName: metadata.Text(fmt.Sprintf("%06d.sst", i)), Stream: &metadata.File{Path: metadata.Text("file:" + name), Size: int64(size)}})
 	}
 	data, err := metadata.Encode(&metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{
 		{ID: metadata.UIDHash("op"), Parallelism: 1, MaxParallelism: 128, Subtasks: []metadata.Subtask{{State: &metadata.SubtaskState{ManagedKeyed: h}}}}}})
@@ -74,7 +75,7 @@ func litter(t *testing.T, dir string) (names []string) {
 // _metadata that names a missing file, and a rerun completes and leaves no litter.
 func TestKill(t *testing.T) {
 	const kills, files = 50, 120
-	src := checkpoint(t, t.TempDir(), files, 20_000)
+	src := checkpoint(t, t.TempDir(), slices.Repeat([]int{20_000}, files)...)
 	target := func(i int) string { return filepath.Join(t.TempDir(), fmt.Sprint(i)) }
 
 	start := time.Now()
