@@ -60,11 +60,6 @@ func tempPrefix(name string) string {
 	return "." + name + tempMark
 }
 
-// tempOf says that temp is a temporary name of name.
-func tempOf(temp, name string) bool {
-	return isTemp(temp) && temp[:len(temp)-tempRandom-len(tempSuffix)] == tempPrefix(name)
-}
-
 // Create implements FS.
 func (l *Local) Create(ctx context.Context, uri string, o CreateOptions) (Writer, error) {
 	w, err := l.create(ctx, uri, o)

@@ -42,10 +42,8 @@ func unsplit(scheme, authority, path string) string {
 	return b.String()
 }
 
-// hasDrive says that s begins like a Windows path: a letter, a colon, and then a slash or the end.
-func hasDrive(s string) bool {
-	return len(s) >= 2 && s[1] == ':' && isLetter(s[0]) && (len(s) == 2 || s[2] == '/' || s[2] == '\\')
-}
+// hasDrive says that s begins like a Windows path: a letter and a colon. So no scheme has one letter.
+func hasDrive(s string) bool { return len(s) >= 2 && s[1] == ':' && isLetter(s[0]) }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
@@ -53,12 +51,21 @@ func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 // for "file:///x", repeated slashes collapsed, "\" as "/", "." and ".."
 // resolved, no slash at the end. It decodes and encodes nothing.
 func Clean(uri string) string {
-	scheme, authority, path := Split(uri)
-	path = cleanPath(path)
-	if path == "" && scheme != "" {
+	scheme, authority, raw := Split(uri)
+	path := cleanPath(raw)
+	switch {
+	case path == "" && scheme != "":
 		path = "/"
+	case scheme == "" && authority == "" && colonFirst(path) && !(hasDrive(raw) && hasDrive(path)):
+		path = "./" + path // or its first segment would pass for a scheme
 	}
 	return unsplit(scheme, authority, path)
+}
+
+// colonFirst says that a relative path has a colon in its first segment.
+func colonFirst(path string) bool {
+	segment, _, _ := strings.Cut(path, "/")
+	return strings.Contains(segment, ":")
 }
 
 func cleanPath(p string) string {
