@@ -247,15 +247,16 @@ func (r *Inspection) countFiles(s *Snapshot, p *places) {
 			clear(perOperator)
 		}
 		at := p.of(ref)
-		place := byPlace[at.pattern]
+		where := storage.Key(at.pattern) // one place in several spellings
+		place := byPlace[where]
 		if place == nil {
 			place = &PlaceInfo{Directory: at.pattern, Place: at.place}
-			byPlace[at.pattern] = place
-			prefixes[at.pattern] = map[string]bool{}
+			byPlace[where] = place
+			prefixes[where] = map[string]bool{}
 		}
 		place.Handles++
 		if at.scattered() {
-			prefixes[at.pattern][refDir(ref)] = true
+			prefixes[where][refDir(ref)] = true
 		}
 		c.add(ref, at, blockers)
 		if ref.Kind == metadata.RefDirectory {
@@ -283,8 +284,8 @@ func (r *Inspection) countFiles(s *Snapshot, p *places) {
 		op.FileBytes += f.grow(ref)
 	}
 	r.Files.Files = len(all)
-	for pattern, place := range byPlace {
-		place.Prefixes = len(prefixes[pattern])
+	for where, place := range byPlace {
+		place.Prefixes = len(prefixes[where])
 		r.Places = append(r.Places, *place)
 	}
 	sort.Slice(r.Places, func(i, j int) bool {
@@ -435,17 +436,20 @@ func (r *Inspection) breakDown(s *Snapshot, large smallest) {
 
 // encodedSize is how many bytes an operator takes in the metadata file; 0 if it is cut.
 func encodedSize(s *Snapshot, o *metadata.Operator) int64 {
-	const header = 8 + 8 + 4 // without master states
-	one := &metadata.Snapshot{Version: s.Version, Dialect: s.Dialect, Operators: []metadata.Operator{*o}}
-	data, err := metadata.Encode(one)
+	one := &metadata.Snapshot{Version: s.Version, Dialect: s.Dialect}
+	if s.Version >= metadata.Version4 {
+		one.Properties = metadata.NullProperties
+	}
+	without, err := metadata.Encode(one)
 	if err != nil {
 		return 0
 	}
-	n := int64(len(data)) - header
-	if s.Version >= metadata.Version2 {
-		n -= 4
+	one.Operators = []metadata.Operator{*o}
+	with, err := metadata.Encode(one)
+	if err != nil {
+		return 0
 	}
-	return n
+	return int64(len(with) - len(without))
 }
 
 // remark adds the warnings and notes.
