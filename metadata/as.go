@@ -3,6 +3,7 @@ package metadata
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/drey-state/drey/internal/javaio"
 )
@@ -70,18 +71,18 @@ func (c *converter) inexpressible(field, what string) {
 	c.Fail(field, fmt.Errorf("%s: version %d: %w", what, c.v, ErrInexpressible))
 }
 
-// convertList gives a list of what fn makes of the elements, the same list if it changes none.
+// convertList gives a list of what fn makes of the elements, the same list if
+// it changes none. Like all lists here it stops at an error, whose field must
+// get this list's name only.
 func convertList[T comparable](c *converter, list []T, field string, fn func(T) T) []T {
 	copied := false
-	for i, v := range list {
+	for i := 0; i < len(list) && !c.Failed(); i++ {
+		v := list[i]
 		w := fn(v)
-		if c.Failed() {
-			c.WithinIndex(field, i)
-			return nil
-		}
+		c.WithinIndex(field, i)
 		if w != v {
 			if !copied {
-				list, copied = append([]T(nil), list...), true
+				list, copied = slices.Clone(list), true
 			}
 			list[i] = w
 		}
@@ -108,15 +109,11 @@ func (c *converter) snapshot(s *Snapshot) {
 	case c.from < Version4:
 		s.Properties = NullProperties
 	}
-	ops := append([]Operator(nil), s.Operators...)
-	for i := range ops {
-		c.operator(&ops[i])
-		if c.Failed() {
-			c.WithinIndex("operators", i)
-			return
-		}
+	s.Operators = slices.Clone(s.Operators)
+	for i := 0; i < len(s.Operators) && !c.Failed(); i++ {
+		c.operator(&s.Operators[i])
+		c.WithinIndex("operators", i)
 	}
-	s.Operators = ops
 }
 
 func (c *converter) operator(o *Operator) {
@@ -136,15 +133,11 @@ func (c *converter) operator(o *Operator) {
 			c.inexpressible("subtasks", "a fully finished operator")
 		}
 	}
-	subtasks := append([]Subtask(nil), o.Subtasks...)
-	for i := range subtasks {
-		c.subtask(&subtasks[i])
-		if c.Failed() {
-			c.WithinIndex("subtasks", i)
-			return
-		}
+	o.Subtasks = slices.Clone(o.Subtasks)
+	for i := 0; i < len(o.Subtasks) && !c.Failed(); i++ {
+		c.subtask(&o.Subtasks[i])
+		c.WithinIndex("subtasks", i)
 	}
-	o.Subtasks = subtasks
 }
 
 func (c *converter) subtask(s *Subtask) {
@@ -178,18 +171,17 @@ func (c *converter) subtaskState(s *SubtaskState, index int32) {
 // legacy drops the null handles that Flink 1.2 writes for operators without such state.
 func (c *converter) legacy(list []Stream) []Stream {
 	var kept []Stream
-	for i, h := range list {
+	for i := 0; i < len(list) && !c.Failed(); i++ {
+		h := list[i]
 		if h == nil {
 			continue
 		}
 		if c.v > Version2 {
 			c.inexpressible("", "state of the Checkpointed interface")
 		}
-		kept = append(kept, c.stream(h, ""))
-		if c.Failed() {
-			c.WithinIndex("legacy", i)
-			return nil
-		}
+		c.stream(h, "")
+		kept = append(kept, h)
+		c.WithinIndex("legacy", i)
 	}
 	return kept
 }
@@ -207,32 +199,27 @@ func (c *converter) operatorStates(list []*OperatorState, field string) []*Opera
 	if len(list) > 1 {
 		c.inexpressible(field, "more than one operator state of a subtask")
 	}
-	out := list
-	for i, s := range list {
-		if t := c.operatorState(s); t != s {
-			out = []*OperatorState{t}
-		}
-		if c.from == Version1 {
-			c.WithinIndex(field, i)
-		} else {
-			c.Within(field)
-		}
+	for i := 0; i < len(list) && !c.Failed(); i++ {
+		c.operatorState(list[i])
+		c.Within(field)
 	}
-	return out
+	return list
 }
 
-func (c *converter) operatorState(s *OperatorState) *OperatorState {
+func (c *converter) operatorState(s *OperatorState) {
 	if s == nil {
-		return nil
+		return
 	}
 	if s.Merged != nil && c.v < Version4 {
 		c.inexpressible("", "operator state in a merged file")
 	}
 	c.stream(s.Delegate, "delegate")
-	return s
 }
 
 func (c *converter) keyed(k Keyed, field string) Keyed {
+	if c.Failed() {
+		return k
+	}
 	switch h := k.(type) {
 	case *KeyGroups:
 		k = c.keyGroups(h)
@@ -272,11 +259,10 @@ func (c *converter) incremental(h *Incremental) *Incremental {
 }
 
 func (c *converter) localFiles(files []LocalFile, field string) {
-	for i := range files {
+	for i := 0; i < len(files) && !c.Failed(); i++ {
 		c.stream(files[i].Stream, "")
 		if c.Failed() {
 			c.WithinIndex(field, i)
-			return
 		}
 	}
 }
@@ -304,12 +290,9 @@ func (c *converter) changelog(h *Changelog) *Changelog {
 
 func (c *converter) changelogFile(h *ChangelogFile) *ChangelogFile {
 	c.changelogKnown()
-	for i := range h.Streams {
+	for i := 0; i < len(h.Streams) && !c.Failed(); i++ {
 		c.stream(h.Streams[i].Stream, "")
-		if c.Failed() {
-			c.WithinIndex("streams", i)
-			return h
-		}
+		c.WithinIndex("streams", i)
 	}
 	if c.v == Version3 && !h.V1 {
 		// Tag 10 has no storage id; whoever reads it takes it for a file's.
@@ -329,12 +312,9 @@ func (c *converter) channels(list []ChannelState, field string, index int32) []C
 		return nil
 	}
 	var out []ChannelState
-	for i, h := range list {
-		out = c.channel(out, h, index)
-		if c.Failed() {
-			c.WithinIndex(field, i)
-			return nil
-		}
+	for i := 0; i < len(list) && !c.Failed(); i++ {
+		out = c.channel(out, list[i], index)
+		c.WithinIndex(field, i)
 	}
 	return out
 }
@@ -345,13 +325,14 @@ func (c *converter) channel(list []ChannelState, h ChannelState, index int32) []
 		h.Subtask = index
 	}
 	c.stream(h.Delegate, "delegate")
-	if !h.Merged || c.v >= Version6 {
+	if !h.Merged || c.v >= Version6 || c.Failed() {
 		return append(list, h)
 	}
-	channels, err := h.Channels()
+	channels, err := h.channels()
 	if err != nil {
-		c.Fail("channels", err)
-		return nil
+		c.Fail(err.Field, err.Err)
+		c.Within("channels")
+		return list
 	}
 	for _, ch := range channels {
 		list = append(list, ChannelState{
@@ -363,7 +344,10 @@ func (c *converter) channel(list []ChannelState, h ChannelState, index int32) []
 }
 
 // stream checks that the version knows the handle; none has another form for it.
-func (c *converter) stream(s Stream, field string) Stream {
+func (c *converter) stream(s Stream, field string) {
+	if c.Failed() {
+		return
+	}
 	switch h := s.(type) {
 	case *RelativeFile:
 		if c.v == Version2 {
@@ -376,11 +360,11 @@ func (c *converter) stream(s Stream, field string) Stream {
 	case *KeyGroupsStream:
 		if c.v == Version2 {
 			c.inexpressible(field, "key groups as a stream")
+			return
 		}
 		c.stream(h.Delegate, "delegate")
 		c.Within(field)
 	}
-	return s
 }
 
 // Kind says what the snapshot is: what its properties tell or, where they

@@ -570,8 +570,9 @@ func (d *decoder) channel(single, merged byte) (c ChannelState) {
 		off := d.Offset()
 		c.Blob = d.Bytes("channels")
 		if !d.Failed() {
-			if _, err := c.Channels(); err != nil {
-				d.Fail(off, "channels", err)
+			if _, err := c.channels(); err != nil {
+				d.Fail(off+4+int(err.Offset), err.Field, err.Err)
+				d.Within("channels")
 			}
 		}
 		return c
@@ -587,6 +588,14 @@ func (d *decoder) channel(single, merged byte) (c ChannelState) {
 // Channels lists the channels of the state: one, or as many as a merged
 // handle has. It fails if the Blob of a merged handle is malformed.
 func (c *ChannelState) Channels() ([]Channel, error) {
+	list, err := c.channels()
+	if err != nil {
+		return list, err
+	}
+	return list, nil
+}
+
+func (c *ChannelState) channels() ([]Channel, *Error) {
 	if !c.Merged {
 		return []Channel{{Group: c.Group, Channel: c.Channel, Size: c.Size, Offsets: c.Offsets}}, nil
 	}
@@ -605,7 +614,14 @@ func (c *ChannelState) Channels() ([]Channel, error) {
 	if r.Remaining() > 0 {
 		r.Fail(r.Offset(), "end", fmt.Errorf("%d bytes are left over", r.Remaining()))
 	}
-	return list, r.Err()
+	var err *Error
+	if errors.As(r.Err(), &err) {
+		// It is not the file that ends.
+		if t, ok := err.Err.(*TruncatedError); ok {
+			err.Err = fmt.Errorf("the list of channels ends at byte %d of at least %d", t.Have, t.Need)
+		}
+	}
+	return list, err
 }
 
 // someStream reads a handle that must not be null.

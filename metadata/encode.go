@@ -46,7 +46,7 @@ func (e *encoder) snapshot(s *Snapshot) {
 	e.I64(s.CheckpointID)
 	if e.v >= Version2 {
 		e.Count(len(s.MasterStates), "masterStates")
-		for i := range s.MasterStates {
+		for i := 0; i < len(s.MasterStates) && !e.Failed(); i++ {
 			e.masterState(&s.MasterStates[i])
 			e.WithinIndex("masterStates", i)
 		}
@@ -54,7 +54,7 @@ func (e *encoder) snapshot(s *Snapshot) {
 		e.inexpressible("masterStates", "master states")
 	}
 	e.Count(len(s.Operators), "operators")
-	for i := range s.Operators {
+	for i := 0; i < len(s.Operators) && !e.Failed(); i++ {
 		e.operator(&s.Operators[i])
 		e.WithinIndex("operators", i)
 	}
@@ -125,7 +125,7 @@ func (e *encoder) subtasks(o *Operator) {
 		return
 	}
 	e.Count(len(o.Subtasks), "subtasks")
-	for i := range o.Subtasks {
+	for i := 0; i < len(o.Subtasks) && !e.Failed(); i++ {
 		e.subtask(&o.Subtasks[i], o.Parallelism)
 		e.WithinIndex("subtasks", i)
 	}
@@ -157,8 +157,8 @@ func (e *encoder) subtaskState(s *SubtaskState) {
 	if e.v <= Version2 {
 		e.I64(s.Unused)
 		e.Count(len(s.Legacy), "legacy")
-		for i, h := range s.Legacy {
-			e.stream(h, "", maxNesting)
+		for i := 0; i < len(s.Legacy) && !e.Failed(); i++ {
+			e.stream(s.Legacy[i], "", maxNesting)
 			e.WithinIndex("legacy", i)
 		}
 	} else if len(s.Legacy) > 0 {
@@ -188,8 +188,8 @@ func (e *encoder) operatorStates(states []*OperatorState, field string, presence
 		}
 		e.I32(presence)
 	}
-	for i, s := range states {
-		e.operatorState(s)
+	for i := 0; i < len(states) && !e.Failed(); i++ {
+		e.operatorState(states[i])
 		if e.v == Version1 {
 			e.WithinIndex(field, i)
 		} else {
@@ -205,7 +205,7 @@ func (e *encoder) operatorState(s *OperatorState) {
 	}
 	e.U8(byte(s.Tag()))
 	e.Count(len(s.States), "states")
-	for i := range s.States {
+	for i := 0; i < len(s.States) && !e.Failed(); i++ {
 		o := &s.States[i]
 		e.text(o.Name, "name")
 		if o.Mode > ModeBroadcast {
@@ -232,6 +232,9 @@ func (e *encoder) operatorState(s *OperatorState) {
 }
 
 func (e *encoder) keyed(k Keyed, field string, allowed keyedSet) {
+	if e.Failed() {
+		return // else the field would be put before an earlier one's error
+	}
 	if k == nil {
 		e.U8(byte(TagNull))
 		return
@@ -302,12 +305,11 @@ func (e *encoder) incremental(h *Incremental) {
 
 func (e *encoder) localFiles(files []LocalFile, field string) {
 	e.Count(len(files), field)
-	for i := range files {
+	for i := 0; i < len(files) && !e.Failed(); i++ {
 		e.text(files[i].LocalName, "localName")
 		e.someStream(files[i].Stream, "", maxNesting)
 		if e.Failed() {
 			e.WithinIndex(field, i)
-			return
 		}
 	}
 }
@@ -332,8 +334,8 @@ func (e *encoder) changelog(h *Changelog) {
 
 func (e *encoder) keyedList(list []Keyed, field string, allowed keyedSet) {
 	e.Count(len(list), field)
-	for i, k := range list {
-		e.keyed(k, "", allowed)
+	for i := 0; i < len(list) && !e.Failed(); i++ {
+		e.keyed(list[i], "", allowed)
 		e.WithinIndex(field, i)
 	}
 }
@@ -343,7 +345,7 @@ func (e *encoder) changelogMemory(h *ChangelogMemory) {
 	e.I64(h.From)
 	e.I64(h.To)
 	e.Count(len(h.Changes), "changes")
-	for i := range h.Changes {
+	for i := 0; i < len(h.Changes) && !e.Failed(); i++ {
 		e.I32(h.Changes[i].KeyGroup)
 		e.Bytes(h.Changes[i].Change, "change")
 		e.WithinIndex("changes", i)
@@ -356,7 +358,7 @@ func (e *encoder) changelogMemory(h *ChangelogMemory) {
 func (e *encoder) changelogFile(h *ChangelogFile) {
 	e.keyGroupRange(h.KeyGroups)
 	e.Count(len(h.Streams), "streams")
-	for i := range h.Streams {
+	for i := 0; i < len(h.Streams) && !e.Failed(); i++ {
 		e.I64(h.Streams[i].Offset)
 		e.someStream(h.Streams[i].Stream, "", maxNesting)
 		e.WithinIndex("streams", i)
@@ -375,7 +377,7 @@ func (e *encoder) changelogFile(h *ChangelogFile) {
 
 func (e *encoder) channels(list []ChannelState, field string, single, merged byte) {
 	e.Count(len(list), field)
-	for i := range list {
+	for i := 0; i < len(list) && !e.Failed(); i++ {
 		e.channel(&list[i], single, merged)
 		e.WithinIndex(field, i)
 	}
@@ -396,9 +398,10 @@ func (e *encoder) channel(c *ChannelState, single, merged byte) {
 	if c.Merged {
 		e.I64(c.Size)
 		e.someStream(c.Delegate, "delegate", maxNesting)
-		if e.checks {
-			if _, err := c.Channels(); err != nil {
-				e.Fail("channels", err)
+		if e.checks && !e.Failed() {
+			if _, err := c.channels(); err != nil {
+				e.Fail(err.Field, err.Err)
+				e.Within("channels")
 			}
 		}
 		e.Bytes(c.Blob, "channels")
@@ -420,6 +423,9 @@ func (e *encoder) someStream(s Stream, field string, depth int) {
 }
 
 func (e *encoder) stream(s Stream, field string, depth int) {
+	if e.Failed() {
+		return // as in keyed
+	}
 	if s == nil {
 		e.U8(byte(TagNull))
 		return
