@@ -9,3 +9,12 @@ var ErrRefused = errors.New("refused")
 // ErrPartly is what an error unwraps to where some of the work was done and
 // running again is safe.
 var ErrPartly = errors.New("partly done")
+
+// worded is an error in better words than its cause's.
+type worded struct {
+	text  string
+	cause error
+}
+
+func (e *worded) Error() string { return e.text }
+func (e *worded) Unwrap() error { return e.cause }

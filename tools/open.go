@@ -69,10 +69,10 @@ func Locate(ctx context.Context, fsys storage.FS, arg string) (uri, chosen strin
 func notThere(ctx context.Context, fsys storage.FS, arg string, err error) error {
 	if other, ok := withoutMarker(arg); ok {
 		if _, e := fsys.Stat(ctx, other); e == nil {
-			return fmt.Errorf("%s: does not exist, but %s does: Flink leaves the entropy marker out of the path of metadata: %w", arg, other, err)
+			return &worded{fmt.Sprintf("%s: does not exist, but %s does: Flink leaves the entropy marker out of the path of metadata", arg, other), err}
 		}
 	}
-	return fmt.Errorf("%s: does not exist: %w", arg, err)
+	return &worded{arg + ": does not exist", err}
 }
 
 // markerPattern is what entropy markers look like; the key is the user's
