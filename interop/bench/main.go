@@ -96,8 +96,12 @@ func measure(file string, seconds float64) error {
 	if err != nil {
 		return err
 	}
-	if out, err := metadata.Encode(s); err != nil || !bytes.Equal(out, data) {
-		return fmt.Errorf("%s: encode gives other bytes (%v)", file, err)
+	out, err := metadata.Encode(s)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(out, data) {
+		return fmt.Errorf("%s: encode gives other bytes", file)
 	}
 	tmp, err := os.CreateTemp("", "drey-bench")
 	if err != nil {
