@@ -19,6 +19,8 @@ import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.JobSubmissionResult;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.execution.ExecutionState;
+import org.apache.flink.runtime.executiongraph.AccessExecutionVertex;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobgraph.JobVertex;
 import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
@@ -197,7 +199,7 @@ public final class Main {
                 Collections.sort(made);
             } else {
                 Old.target = 3;
-                await("records", () -> Old.processed.get() >= 3 * Old.KEYS);
+                await("records", () -> Old.processed.get() >= 3 * Old.KEYS && running(cluster, id));
                 Thread.sleep(200);
                 String path = savepoint(cluster, id, "file://" + dir + "/savepoints", options.contains("native"));
                 awaitEnd(cluster, id);
@@ -248,6 +250,7 @@ public final class Main {
     private static boolean verify(List<String> columns) {
         String snapshot = columns.get(0);
         Set<String> options = new HashSet<>(columns.subList(2, columns.size()));
+        System.out.println("== " + snapshot);
         try {
             List<String> bad = differences(snapshot, columns.get(1), options);
             bad.stream().limit(20).forEach(l -> System.out.println("   " + l));
@@ -440,6 +443,16 @@ public final class Main {
             }
         }
         throw new IllegalStateException("no triggerSavepoint");
+    }
+
+    /** A savepoint needs every task running, also those that get no records. */
+    private static boolean running(MiniCluster cluster, JobID id) throws Exception {
+        for (AccessExecutionVertex v : cluster.getExecutionGraph(id).get().getAllExecutionVertices()) {
+            if (v.getExecutionState() != ExecutionState.RUNNING) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private static void await(String what, Callable<Boolean> done) throws Exception {

@@ -30,9 +30,9 @@ final class Show {
         try (DataInputStream in = new DataInputStream(new BufferedInputStream(new FileInputStream(f)))) {
             ClassLoader loader = Show.class.getClassLoader();
             for (Method m : Checkpoints.class.getMethods()) {
-                if (m.getName().equals("loadCheckpointMetadata")) { // since 1.11 it also wants the directory
+                if (m.getName().equals("loadCheckpointMetadata")) { // since 1.11 it also wants the pointer, for relative files
                     return m.getParameterCount() == 2 ? m.invoke(null, in, loader)
-                            : m.invoke(null, in, loader, "file://" + f.getAbsoluteFile().getParent());
+                            : m.invoke(null, in, loader, f.getAbsolutePath());
                 }
             }
         } catch (InvocationTargetException e) {
