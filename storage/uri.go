@@ -51,13 +51,25 @@ func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 // for "file:///x", repeated slashes collapsed, "\" as "/", "." and ".."
 // resolved, no slash at the end. It decodes and encodes nothing.
 func Clean(uri string) string {
-	scheme, authority, raw := Split(uri)
+	scheme, authority, path := Split(uri)
+	return cleaned(scheme, authority, path)
+}
+
+// cleaned is Clean of the parts of a URI. The path is cleaned before it is put
+// behind the others, as "//" at its beginning would pass for an authority.
+func cleaned(scheme, authority, raw string) string {
 	path := cleanPath(raw)
+	drive := hasDrive(strings.TrimPrefix(path, "/"))
 	switch {
-	case path == "" && scheme != "":
+	case path == "" && scheme != "" && authority == "":
 		path = "/"
-	case scheme == "" && authority == "" && colonFirst(path) && !(hasDrive(raw) && hasDrive(path)):
+	case scheme == "" && authority == "" && strings.HasPrefix(path, "/") && drive:
+		path = path[1:]
+	case scheme == "" && authority == "" && colonFirst(path) && !(hasDrive(raw) && drive):
 		path = "./" + path // or its first segment would pass for a scheme
+	}
+	if len(path) == 2 && scheme == "" && drive && len(raw) > 2 {
+		path += "/" // the root of a drive
 	}
 	return unsplit(scheme, authority, path)
 }
@@ -98,7 +110,7 @@ func Join(uri string, elem ...string) string {
 	for _, e := range elem {
 		path += "/" + e
 	}
-	return Clean(unsplit(scheme, authority, path))
+	return cleaned(scheme, authority, path)
 }
 
 // Dir is the URI of the directory that holds uri; of a root, the root itself.
