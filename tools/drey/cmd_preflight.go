@@ -145,8 +145,12 @@ func showPreflight(w *bufio.Writer, r *tools.PreflightReport, all bool) {
 	}
 	p("  %s %d, metadata version %d, read by Flink %s", r.Kind, r.CheckpointID, r.Version, r.ReadBy)
 	p("  every operator with state can have a parallelism from 1 to %d", r.AllowedMax)
-	for _, s := range r.Problems {
+	problems, more := some(r.Problems, all)
+	for _, s := range problems {
 		p("  problem: %s", printable(s))
+	}
+	if more != "" {
+		p("  %s", more)
 	}
 	p("operators: %d", len(r.Operators))
 	for i := range r.Operators {
@@ -175,6 +179,9 @@ func showPreflight(w *bufio.Writer, r *tools.PreflightReport, all bool) {
 
 func showVerdict(p func(string, ...any), o *tools.PreflightOperator, all bool) {
 	reason := prefixed(": ", o.Reason)
+	if o.Verdict == tools.RestoreFails {
+		reason = "" // it is among the problems
+	}
 	title := operatorTitle(&o.OperatorInfo)
 	if o.JobUID != "" && o.UID != o.JobUID {
 		title += fmt.Sprintf(" is %q", printable(o.JobUID))
