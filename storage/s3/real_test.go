@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -491,4 +493,34 @@ func TestKeyBesideDirectory(t *testing.T) {
 			t.Errorf("x/y is %q", got)
 		}
 	})
+}
+
+// TestProfiles has two profiles of one credentials file, beside keys in the environment that fit neither server.
+func TestProfiles(t *testing.T) {
+	a, b := realServer(t, "A"), realServer(t, "B")
+	_, src := a.open(t, Options{})
+	_, dst := b.open(t, Options{})
+	isolate(t, "neither", "nor")
+	file := filepath.Join(t.TempDir(), "credentials")
+	check(t, os.WriteFile(file, fmt.Appendf(nil, "[from]\naws_access_key_id=%s\naws_secret_access_key=%s\n[to]\naws_access_key_id=%s\naws_secret_access_key=%s\n",
+		a.key, a.secret, b.key, b.secret), 0o600))
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", file)
+	from := must(New(t.Context(), Options{Endpoint: a.endpoint, PathStyle: true, Profile: "from"}))(t)
+	to := must(New(t.Context(), Options{Endpoint: b.endpoint, PathStyle: true, Profile: "to"}))(t)
+	check(t, storage.WriteFile(t.Context(), from, "s3://"+src+"/x", []byte("data"), storage.CreateOptions{}))
+	n, err := storage.Copy(t.Context(), from, "s3://"+src+"/x", to, "s3://"+dst+"/x", storage.CopyOptions{})
+	if check(t, err); n != 4 {
+		t.Errorf("copied %d bytes", n)
+	}
+	_, err = from.Stat(t.Context(), "s3://"+src+"/missing")
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	wrong := must(New(t.Context(), Options{Endpoint: b.endpoint, PathStyle: true, Profile: "from"}))(t)
+	if _, err := wrong.Stat(t.Context(), "s3://"+dst+"/x"); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), `profile "from"`) {
+		t.Error(err)
+	}
+	if _, err := New(t.Context(), Options{Profile: "missing"}); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("a profile that is not there: %v", err)
+	}
 }

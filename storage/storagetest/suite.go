@@ -35,52 +35,54 @@ var Names = []string{
 // in it that need not exist. The FS should write objects of more than 6 MiB in
 // the way that it writes large ones.
 func Run(t *testing.T, place func(t *testing.T) (fs storage.FS, root string), lacks ...Lack) {
-	tests := []struct {
-		name string
-		run  func(*suite)
-		need Lack
-	}{
-		{name: "WriteRead", run: (*suite).writeRead},
-		{name: "Names", run: (*suite).names},
-		{name: "Segments", run: (*suite).segments},
-		{name: "Directories", run: (*suite).directories},
-		{name: "Spelling", run: (*suite).spelling},
-		{name: "Missing", run: (*suite).missing},
-		{name: "CreateExisting", run: (*suite).createExisting},
-		{name: "CreateRace", run: (*suite).createRace, need: LackAtomicCreate},
-		{name: "ConcurrentCreators", run: (*suite).concurrentCreators, need: LackAtomicCreate},
-		{name: "Overwrite", run: (*suite).overwrite},
-		{name: "OverwriteIsAtomic", run: (*suite).overwriteAtomic},
-		{name: "OpenObjectIsFixed", run: (*suite).openFixed},
-		{name: "Uncommitted", run: (*suite).uncommitted},
-		{name: "AfterTheEnd", run: (*suite).afterTheEnd},
-		{name: "Empty", run: (*suite).empty},
-		{name: "Large", run: (*suite).large},
-		{name: "Offsets", run: (*suite).offsets},
-		{name: "Copy", run: (*suite).copy},
-		{name: "CopyLarge", run: (*suite).copyLarge},
-		{name: "Delete", run: (*suite).delete},
-		{name: "Many", run: (*suite).many},
-		{name: "ListMeanwhile", run: (*suite).listMeanwhile},
-		{name: "Cancelled", run: (*suite).cancelled},
-		{name: "Link", run: (*suite).link},
-		{name: "Clean", run: (*suite).clean},
-		{name: "Prune", run: (*suite).prune},
-	}
-	for _, tc := range tests {
+	for _, tc := range guarantees {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.need != "" && slices.Contains(lacks, tc.need) {
 				t.Skipf("this server lacks: %s", tc.need)
 			}
 			f, root := place(t)
-			tc.run(&suite{T: t, fs: f, root: strings.TrimSuffix(root, "/"), ctx: t.Context()})
+			tc.run(&suite{TB: t, fs: f, root: strings.TrimSuffix(root, "/"), ctx: t.Context()})
 		})
 	}
 }
 
+// guarantees are the tests that Run runs.
+var guarantees = []struct {
+	name string
+	run  func(*suite)
+	need Lack
+}{
+	{name: "WriteRead", run: (*suite).writeRead},
+	{name: "Names", run: (*suite).names},
+	{name: "Segments", run: (*suite).segments},
+	{name: "Directories", run: (*suite).directories},
+	{name: "Spelling", run: (*suite).spelling},
+	{name: "Missing", run: (*suite).missing},
+	{name: "CreateExisting", run: (*suite).createExisting},
+	{name: "CreateRace", run: (*suite).createRace, need: LackAtomicCreate},
+	{name: "ConcurrentCreators", run: (*suite).concurrentCreators, need: LackAtomicCreate},
+	{name: "Overwrite", run: (*suite).overwrite},
+	{name: "OverwriteIsAtomic", run: (*suite).overwriteAtomic},
+	{name: "OpenObjectIsFixed", run: (*suite).openFixed},
+	{name: "Uncommitted", run: (*suite).uncommitted},
+	{name: "AfterTheEnd", run: (*suite).afterTheEnd},
+	{name: "Empty", run: (*suite).empty},
+	{name: "Large", run: (*suite).large},
+	{name: "Offsets", run: (*suite).offsets},
+	{name: "Copy", run: (*suite).copy},
+	{name: "CopyLarge", run: (*suite).copyLarge},
+	{name: "Delete", run: (*suite).delete},
+	{name: "Many", run: (*suite).many},
+	{name: "ListMeanwhile", run: (*suite).listMeanwhile},
+	{name: "Cancelled", run: (*suite).cancelled},
+	{name: "Link", run: (*suite).link},
+	{name: "Clean", run: (*suite).clean},
+	{name: "Prune", run: (*suite).prune},
+}
+
 // suite is one test's place.
 type suite struct {
-	*testing.T
+	testing.TB
 	fs   storage.FS
 	root string
 	ctx  context.Context
