@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"os"
 	"slices"
@@ -67,21 +68,63 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-// propertiesForms are the distinct properties of the files in testdata and,
-// from testdata/properties.txt, the others that Flink's class gives.
-func propertiesForms(t *testing.T) []Properties {
-	var forms []Properties
-	seen := map[string]bool{}
-	for _, file := range testdata(t) {
-		if s, _ := decode(t, file); s.Version >= Version4 && !seen[string(s.Properties)] {
-			seen[string(s.Properties)] = true
-			forms = append(forms, s.Properties)
+// allProperties is what Flink's class serializes to, by name.
+func allProperties(t *testing.T) map[string]Properties {
+	all := map[string]Properties{}
+	for line := range strings.Lines(string(read(t, "testdata/properties.txt"))) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "#" {
+			continue
+		}
+		p, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = p
+	}
+	return all
+}
+
+func TestPropertiesInfo(t *testing.T) {
+	all := allProperties(t)
+	want := map[string]PropertiesInfo{
+		"null":                                      {},
+		"checkpoint/RETAIN_ON_CANCELLATION":         {Kind: KindCheckpoint, Retention: "retained on cancellation"},
+		"checkpoint/RETAIN_ON_FAILURE":              {Kind: KindCheckpoint, Retention: "retained on failure"},
+		"checkpoint/NEVER_RETAIN_AFTER_TERMINATION": {Kind: KindCheckpoint, Retention: "never retained"},
+		"savepoint/CANONICAL":                       {Kind: KindCanonicalSavepoint, Retention: "kept"},
+		"savepoint-not-forced/CANONICAL":            {Kind: KindCanonicalSavepoint, Retention: "kept"},
+		"suspend/CANONICAL":                         {Kind: KindCanonicalSavepoint, Retention: "kept", Stop: "suspend"},
+		"terminate/CANONICAL":                       {Kind: KindCanonicalSavepoint, Retention: "kept", Stop: "terminate"},
+		"savepoint/NATIVE":                          {Kind: KindNativeSavepoint, Retention: "kept"},
+		"savepoint-not-forced/NATIVE":               {Kind: KindNativeSavepoint, Retention: "kept"},
+		"suspend/NATIVE":                            {Kind: KindNativeSavepoint, Retention: "kept", Stop: "suspend"},
+		"terminate/NATIVE":                          {Kind: KindNativeSavepoint, Retention: "kept", Stop: "terminate"},
+		"unclaimed/CANONICAL":                       {Kind: KindCanonicalSavepoint, Retention: "kept"},
+		"unclaimed/NATIVE":                          {Kind: KindCanonicalSavepoint, Retention: "kept"}, // there is one form
+		"full/checkpoint":                           {Kind: KindFullCheckpoint, Retention: "never retained"},
+	}
+	for name, p := range all {
+		if got, ok := p.Info(), len(p) > 0; got != want[name] || !ok {
+			t.Errorf("%s: %+v instead of %+v", name, got, want[name])
 		}
 	}
-	if len(forms) < 5 {
-		t.Fatalf("only %d forms", len(forms))
+	if len(all) != len(want) {
+		t.Errorf("%d forms", len(all))
 	}
-	return forms
+	if string(all["null"]) != string(NullProperties) {
+		t.Errorf("null is %x", all["null"])
+	}
+	// What real jobs wrote is among them.
+	known := map[string]bool{}
+	for _, p := range all {
+		known[string(p)] = true
+	}
+	for _, file := range testdata(t) {
+		if s, _ := decode(t, file); s.Version >= Version4 && !known[string(s.Properties)] {
+			t.Errorf("%s has other properties", file)
+		}
+	}
 }
 
 // TestFixturesKind compares the kind that the properties tell with the command
