@@ -617,7 +617,8 @@ func (c *ChannelState) channels() ([]Channel, *Error) {
 	var err *Error
 	if errors.As(r.Err(), &err) {
 		// It is not the file that ends.
-		if t, ok := err.Err.(*TruncatedError); ok {
+		var t *TruncatedError
+		if errors.As(err.Err, &t) {
 			err.Err = fmt.Errorf("the list of channels ends at byte %d of at least %d", t.Have, t.Need)
 		}
 	}
