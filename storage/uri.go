@@ -52,7 +52,44 @@ func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 // resolved, no slash at the end. It decodes and encodes nothing.
 func Clean(uri string) string {
 	scheme, authority, path := Split(uri)
+	if scheme != "" && isClean(path) && len(path) > 0 && len(uri) == splitLen(scheme, authority, path) {
+		return uri // as nearly always; a snapshot can name a million files
+	}
 	return cleaned(scheme, authority, path)
+}
+
+// splitLen is the length of what unsplit gives.
+func splitLen(scheme, authority, path string) int {
+	n := len(path)
+	if scheme != "" {
+		n += len(scheme) + 1
+	}
+	if authority != "" {
+		n += len(authority) + 2
+	}
+	return n
+}
+
+// isClean says that cleanPath leaves an absolute path as it is.
+func isClean(p string) bool {
+	if p == "" || p == "/" {
+		return true
+	}
+	if p[0] != '/' || p[len(p)-1] == '/' {
+		return false
+	}
+	for i := 0; i < len(p); i++ {
+		switch p[i] {
+		case '\\':
+			return false
+		case '/':
+			rest := p[i+1:]
+			if rest[0] == '/' || rest[0] == '.' && (len(rest) == 1 || rest[1] == '/' || rest[1] == '.') {
+				return false // a segment with two dots at its beginning is looked at closely
+			}
+		}
+	}
+	return true
 }
 
 // cleaned is Clean of the parts of a URI. The path is cleaned before it is put
@@ -81,10 +118,10 @@ func colonFirst(path string) bool {
 }
 
 func cleanPath(p string) string {
-	p = strings.ReplaceAll(p, `\`, "/")
-	if p == "" {
-		return ""
+	if isClean(p) {
+		return p
 	}
+	p = strings.ReplaceAll(p, `\`, "/")
 	rooted := p[0] == '/'
 	var out []string
 	for seg := range strings.SplitSeq(p, "/") {
@@ -152,7 +189,8 @@ func Scheme(uri string) string {
 // path with one slash before the drive. It is for comparing only; a URI that
 // goes into metadata keeps its own spelling.
 func Key(uri string) string {
-	_, authority, path := Split(uri)
+	rawScheme, authority, path := Split(uri)
+	rawAuthority := authority
 	scheme := Scheme(uri)
 	path = cleanPath(path)
 	if scheme == "file" {
@@ -168,6 +206,9 @@ func Key(uri string) string {
 	if path == "" {
 		path = "/"
 	}
+	if scheme == rawScheme && authority == rawAuthority && len(uri) == splitLen(scheme, authority, path) {
+		return uri
+	}
 	return unsplit(scheme, authority, path)
 }
 
@@ -178,11 +219,8 @@ func Rel(dir, uri string) (string, bool) {
 	if d == u {
 		return "", true
 	}
-	if !strings.HasSuffix(d, "/") {
-		d += "/"
-	}
-	if strings.HasPrefix(u, d) {
-		return u[len(d):], true
+	if rest, ok := strings.CutPrefix(u, d); ok && (strings.HasSuffix(d, "/") || rest[0] == '/') {
+		return strings.TrimPrefix(rest, "/"), true
 	}
 	return "", false
 }

@@ -235,6 +235,7 @@ type relocation struct {
 	dir   string                 // the target directory
 	files map[string]*sourceFile // by key of the recorded path
 	order []*sourceFile
+	named []*sourceFile         // by each reference to a file, in the order of the metadata
 	dirs  map[string]*directory // directories of file merging by key
 	same  bool                  // source and target are one place
 }
@@ -308,6 +309,7 @@ func (r *relocation) collect() error {
 			r.files[key] = f
 			r.order = append(r.order, f)
 		}
+		r.named = append(r.named, f)
 		if err := f.demand(ref); err != "" {
 			problems = append(problems, problem(ref, ref.Path, err))
 		}
@@ -377,6 +379,7 @@ func (r *relocation) encode() error {
 	p := r.plan
 	old := p.snapshot
 	rewritten := changes{}
+	next := 0
 	mapped, err := old.Rewrite(func(ref metadata.Ref) (metadata.Location, error) {
 		if ref.Kind == metadata.RefDirectory {
 			to := r.dirs[storage.Key(ref.Path)].target
@@ -385,11 +388,8 @@ func (r *relocation) encode() error {
 			}
 			return metadata.Location{Path: to}, nil
 		}
-		recorded := ref.Path
-		if ref.Kind == metadata.RefRelative {
-			recorded = storage.Join(old.Dir, ref.Path)
-		}
-		f := r.files[fileKey(ref, recorded)]
+		f := r.named[next]
+		next++
 		if f.relative {
 			rel, ok := storage.Rel(r.dir, f.target)
 			if !ok {
@@ -400,7 +400,7 @@ func (r *relocation) encode() error {
 			}
 			return metadata.Location{Path: rel, Relative: true}, nil
 		}
-		if storage.Key(f.target) == storage.Key(ref.Path) && storage.Clean(ref.Path) == f.target {
+		if storage.Clean(ref.Path) == f.target {
 			return metadata.Location{Path: ref.Path}, nil
 		}
 		rewritten.add(storage.Dir(ref.Path), storage.Dir(f.target))
@@ -437,6 +437,10 @@ func count(n int, noun string) string {
 type changes map[[2]string]int
 
 func (c changes) add(from, to string) {
+	if pair := [2]string{from, to}; c[pair] > 0 {
+		c[pair]++ // nothing to cut
+		return
+	}
 	for storage.Base(from) == storage.Base(to) && storage.Base(from) != "" {
 		from, to = storage.Dir(from), storage.Dir(to)
 	}
