@@ -208,6 +208,19 @@ func drey(t *testing.T, env []string, args ...string) string {
 	return out
 }
 
+// refused runs the command, which must refuse because it would be unsafe.
+func refused(t *testing.T, args ...string) {
+	t.Helper()
+	name, err := dreyBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := command(t, nil, name, args...)
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 5 {
+		t.Errorf("drey %s: want exit status 5, got %v\n%s", strings.Join(args, " "), err, tail(out))
+	}
+}
+
 // snapshot is one that Flink wrote.
 type snapshot struct {
 	Case  string // name of the case

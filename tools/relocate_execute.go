@@ -34,7 +34,8 @@ func (e *CopyError) Error() string {
 func (e *CopyError) Unwrap() error { return e.Err }
 
 // RelocateError is a relocation that did not come to its end: the metadata
-// was not written, and running again goes on where this one stopped. It is an [ErrPartly].
+// was not written, and running again goes on where this one stopped. It is an
+// [ErrPartly] if there are files at the target.
 type RelocateError struct {
 	// Copied counts the files that are at the target now.
 	Copied, Total int
@@ -51,13 +52,17 @@ func (e *RelocateError) Error() string {
 			fmt.Fprintf(&b, "\n  and %d more", len(e.Failed)-i)
 			break
 		}
-		b.WriteString("\n  " + f.Error())
+		text := f.Err.Error()
+		if !strings.Contains(text, f.Target) {
+			text = f.Error()
+		}
+		b.WriteString("\n  " + text)
 	}
 	return b.String()
 }
 
-// Is makes the error an ErrPartly.
-func (e *RelocateError) Is(target error) bool { return target == ErrPartly }
+// Is makes the error an ErrPartly if some of the work was done.
+func (e *RelocateError) Is(target error) bool { return target == ErrPartly && e.Copied > 0 }
 
 // Unwrap gives the failures.
 func (e *RelocateError) Unwrap() []error {
