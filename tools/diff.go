@@ -77,7 +77,7 @@ type Rename struct {
 type FileSet struct {
 	Count int   `json:"count"`
 	Bytes int64 `json:"bytes"`
-	// Files is the list, in order.
+	// Files is the list, in the order of the metadata.
 	Files []string `json:"files"`
 }
 
@@ -367,62 +367,62 @@ func (r *DiffReport) renames(removed, added []*diffOperator) {
 
 // diffFile is a file that a snapshot names.
 type diffFile struct {
-	uri string
-	*physical
+	key, uri string
+	size     int64 // -1 if unknown
 }
 
-func diffFiles(s *Snapshot) (map[string]*diffFile, []string) {
-	by := map[string]*diffFile{}
+// diffFiles lists the files of a snapshot, in the order of the metadata.
+func diffFiles(s *Snapshot) (list []diffFile, index map[string]int32) {
+	index = map[string]int32{}
 	for ref := range s.Refs() {
 		if ref.Kind == metadata.RefDirectory {
 			continue
 		}
 		uri := actual(s.Dir, ref)
 		key := storage.Key(uri)
-		f := by[key]
-		if f == nil {
-			f = &diffFile{uri, &physical{size: -1}}
-			by[key] = f
+		i, ok := index[key]
+		if !ok {
+			i = int32(len(list))
+			index[key] = i
+			list = append(list, diffFile{key, uri, -1})
 		}
-		f.grow(ref)
+		grow(&list[i].size, extent(ref))
 	}
-	return by, sortedKeys(by)
+	return list, index
 }
 
 func (r *DiffReport) files(a, b *Snapshot) {
-	old, oldKeys := diffFiles(a)
-	now, newKeys := diffFiles(b)
+	old, inOld := diffFiles(a)
+	now, inNew := diffFiles(b)
 	type identity struct {
 		name string
 		size int64
 	}
-	gone := map[identity][]*diffFile{}
-	for _, key := range oldKeys {
-		f := old[key]
-		if now[key] == nil {
+	gone := map[identity][]int{} // indexes in old
+	for i, f := range old {
+		if _, ok := inNew[f.key]; !ok {
 			id := identity{storage.Base(f.uri), f.size}
-			gone[id] = append(gone[id], f)
+			gone[id] = append(gone[id], i)
 		}
 	}
-	for _, key := range newKeys {
-		f := now[key]
-		id := identity{storage.Base(f.uri), f.size}
-		switch {
-		case old[key] != nil:
+	moved := map[int]bool{}
+	for _, f := range now {
+		if _, ok := inOld[f.key]; ok {
 			r.CommonFiles.add(f.uri, f.size)
-		case len(gone[id]) > 0:
-			gone[id] = gone[id][1:]
-			r.MovedFiles.add(f.uri, f.size)
-		default:
-			r.AddedFiles.add(f.uri, f.size)
+			continue
 		}
+		id := identity{storage.Base(f.uri), f.size}
+		if list := gone[id]; len(list) > 0 {
+			moved[list[0]] = true
+			gone[id] = list[1:]
+			r.MovedFiles.add(f.uri, f.size)
+			continue
+		}
+		r.AddedFiles.add(f.uri, f.size)
 	}
-	for _, key := range oldKeys {
-		f := old[key]
-		for _, g := range gone[identity{storage.Base(f.uri), f.size}] {
-			if g == f {
-				r.RemovedFiles.add(f.uri, f.size)
-			}
+	for i, f := range old {
+		if _, ok := inNew[f.key]; !ok && !moved[i] {
+			r.RemovedFiles.add(f.uri, f.size)
 		}
 	}
 	for _, set := range []*FileSet{&r.AddedFiles, &r.RemovedFiles, &r.CommonFiles, &r.MovedFiles} {

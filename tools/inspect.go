@@ -211,28 +211,54 @@ func kindOf(s *Snapshot, p *places) (kind string, guessed bool) {
 // physical is a file, however many handles name it.
 type physical struct {
 	size int64 // -1 as long as unknown
+	// What the operator that named it last has said; references come operator by operator.
+	operator *metadata.Operator
+	ofIt     int64
 }
 
-// grow takes in what one reference says of the file's size.
-func (f *physical) grow(ref metadata.Ref) (by int64) {
-	size := ref.Size
-	if ref.Kind == metadata.RefSegment {
-		size = ref.Start + ref.Size
+// physicals are the files of a snapshot by key.
+type physicals struct {
+	index map[string]int32
+	files []physical
+}
+
+// get gives a file, and whether it is a new one. It is valid until the next call.
+func (p *physicals) get(key string) (f *physical, first bool) {
+	i, ok := p.index[key]
+	if !ok {
+		if p.index == nil {
+			p.index = map[string]int32{}
+		}
+		i = int32(len(p.files))
+		p.index[key] = i
+		p.files = append(p.files, physical{size: -1})
 	}
-	if size <= f.size || size < 0 {
+	return &p.files[i], !ok
+}
+
+// extent is how far into its file a reference reaches, -1 if it does not say.
+func extent(ref metadata.Ref) int64 {
+	if ref.Kind == metadata.RefSegment {
+		return ref.Start + ref.Size
+	}
+	return ref.Size
+}
+
+// grow raises a size that is -1 as long as it is unknown.
+func grow(size *int64, to int64) (by int64) {
+	if to <= *size || to < 0 {
 		return 0
 	}
-	by = size - max(0, f.size)
-	f.size = size
+	by = to - max(0, *size)
+	*size = to
 	return by
 }
 
 // countFiles counts files once each: over all, by operator and by place.
 func (r *Inspection) countFiles(s *Snapshot, p *places) {
-	all := map[string]*physical{}
+	var all physicals
 	byPlace := map[string]*PlaceInfo{}
 	prefixes := map[string]map[string]bool{}
-	perOperator := map[string]*physical{}
 	byOperator := map[*metadata.Operator]*OperatorInfo{}
 	for i := range s.Operators {
 		byOperator[&s.Operators[i]] = &r.Operators[i]
@@ -240,12 +266,7 @@ func (r *Inspection) countFiles(s *Snapshot, p *places) {
 	blockers := map[string]*Blocker{}
 	c := &r.SelfContained
 	c.ByPlace = map[Place]int{}
-	var current *metadata.Operator
 	for ref := range s.Refs() {
-		if ref.Operator != current {
-			current = ref.Operator
-			clear(perOperator)
-		}
 		at := p.of(ref)
 		where := storage.Key(at.pattern) // one place in several spellings
 		place := byPlace[where]
@@ -264,26 +285,21 @@ func (r *Inspection) countFiles(s *Snapshot, p *places) {
 			continue
 		}
 		r.Files.Handles++
-		key := storage.Key(actual(s.Dir, ref))
-		f := all[key]
-		if f == nil {
-			f = &physical{size: -1}
-			all[key] = f
+		f, first := all.get(storage.Key(actual(s.Dir, ref)))
+		if first {
 			place.Files++
 		}
-		by := f.grow(ref)
+		by := grow(&f.size, extent(ref))
 		r.Files.PhysicalBytes += by
 		place.Bytes += by
 		op := byOperator[ref.Operator]
-		f = perOperator[key]
-		if f == nil {
-			f = &physical{size: -1}
-			perOperator[key] = f
+		if f.operator != ref.Operator {
+			f.operator, f.ofIt = ref.Operator, -1
 			op.Files++
 		}
-		op.FileBytes += f.grow(ref)
+		op.FileBytes += grow(&f.ofIt, extent(ref))
 	}
-	r.Files.Files = len(all)
+	r.Files.Files = len(all.files)
 	for where, place := range byPlace {
 		place.Prefixes = len(prefixes[where])
 		r.Places = append(r.Places, *place)
