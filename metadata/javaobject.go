@@ -24,8 +24,13 @@ const (
 	javaEnumFlag     = 0x10
 )
 
-// maxJavaDepth bounds objects in objects and superclasses.
-const maxJavaDepth = 8
+// What is more than this is not understood, so that input can't make it costly.
+// CheckpointProperties has 8 fields, and not 20 things with a handle.
+const (
+	maxJavaDepth   = 8 // objects in objects, superclasses
+	maxJavaFields  = 64
+	maxJavaHandles = 256
+)
 
 // errJavaUnknown is a part of a stream that is not understood; it may be right.
 var errJavaUnknown = errors.New("unknown Java object")
@@ -71,7 +76,7 @@ func (s *javaStream) unknown() { s.Fail(s.Offset(), "object", errJavaUnknown) }
 
 func (s *javaStream) content(depth int) (v javaValue) {
 	code := s.U8("code")
-	if depth == 0 {
+	if depth <= 0 || len(s.handles) > maxJavaHandles {
 		s.unknown()
 	}
 	if s.Failed() {
@@ -171,11 +176,16 @@ func (s *javaStream) classDesc(depth int) *javaClassDesc {
 	s.Raw(8, "serialVersionUID")
 	s.handles = append(s.handles, javaValue{class: c})
 	c.flags = s.U8("flags")
-	n := s.Raw(2, "fields")
+	b := s.Raw(2, "fields")
 	if s.Failed() {
 		return nil
 	}
-	for range int(n[0])<<8 | int(n[1]) {
+	n := int(b[0])<<8 | int(b[1])
+	if n > maxJavaFields {
+		s.unknown()
+		return nil
+	}
+	for range n {
 		f := javaField{code: s.U8("code"), name: s.UTF("field")}
 		if f.code == 'L' || f.code == '[' {
 			s.content(depth - 1) // the type's name
