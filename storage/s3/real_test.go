@@ -183,7 +183,7 @@ func TestCopyUnderFaults(t *testing.T) {
 		parallel(t, n, func(i int) error {
 			return storage.WriteFile(t.Context(), plain, fmt.Sprintf("s3://%s/src/%d", bucket, i), content(i), storage.CreateOptions{})
 		})
-		rt := &storagetest.Transport{Seed: 7, SlowDown: .15, Timeout: .03, LostAnswer: .05, CutAnswer: .05}
+		rt := faults(&storagetest.Transport{Seed: 7, SlowDown: .15, Timeout: .03, LostAnswer: .05, CutAnswer: .05, Match: notBeginsUpload})
 		f := s.reopen(t, Options{SingleCopyLimit: 5 << 20, MaxAttempts: 20}, rt)
 		parallel(t, n, func(i int) error {
 			return f.Copy(t.Context(), fmt.Sprintf("s3://%s/src/%d", bucket, i), fmt.Sprintf("s3://%s/dst/%d", bucket, i))
@@ -229,13 +229,16 @@ func parallel(t testing.TB, n int, do func(i int) error) {
 // TestConformanceRealFaults runs the suite against a real server over a bad network: with
 // conditions that are honoured, an answer that got lost must not look like somebody else's object.
 func TestConformanceRealFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
 	onRealServers(t, func(t *testing.T, s server) {
 		_, bucket := s.open(t, Options{})
-		rt := &storagetest.Transport{Seed: 3, SlowDown: .05, Timeout: .02, CutRequest: .02, LostAnswer: .04, CutAnswer: .04}
+		rt := faults(&storagetest.Transport{Seed: 3, SlowDown: .05, Timeout: .02, CutRequest: .02, LostAnswer: .04, CutAnswer: .04, Match: notBeginsUpload})
 		f := s.reopen(t, Options{SingleCopyLimit: 6 << 20, MaxAttempts: 20}, rt)
 		storagetest.Run(t, func(t *testing.T) (storage.FS, string) {
 			return f, "s3a://" + bucket + "/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
-		})
+		}, storagetest.LackAtomicLargeCreate)
 		t.Logf("injected: %v", rt.Injected())
 	})
 }
@@ -249,8 +252,8 @@ func TestBetweenServers(t *testing.T) {
 		t.Run(way[0].name+way[1].name, func(t *testing.T) {
 			from, src := way[0].open(t, Options{})
 			check(t, storage.WriteFile(t.Context(), from, "s3://"+src+"/x", data, storage.CreateOptions{}))
-			down := &storagetest.Transport{Seed: 1, CutAnswer: .9, Match: func(r *http.Request) bool { return r.Method == "GET" && r.URL.RawQuery == "x-id=GetObject" }}
-			up := &storagetest.Transport{Seed: 2, CutRequest: .3, LostAnswer: .1, SlowDown: .1}
+			down := faults(&storagetest.Transport{Seed: 1, CutAnswer: .9, Match: func(r *http.Request) bool { return r.Method == "GET" && r.URL.RawQuery == "x-id=GetObject" }})
+			up := faults(&storagetest.Transport{Seed: 2, CutRequest: .3, LostAnswer: .1, SlowDown: .1, Match: notBeginsUpload})
 			from = way[0].reopen(t, Options{}, down)
 			_, dst := way[1].open(t, Options{})
 			to := way[1].reopen(t, Options{}, up)
@@ -311,6 +314,25 @@ func TestNoUploadsLeft(t *testing.T) {
 		if slices.Sort(left); !slices.Equal(left, []string{"d/dead2", "d/e/dead"}) {
 			t.Errorf("left are %q", left)
 		}
+	})
+}
+
+// TestLostUpload loses the answer to CreateMultipartUpload: the upload of the
+// first attempt stays behind, invisible, until Clean comes.
+func TestLostUpload(t *testing.T) {
+	onRealServers(t, func(t *testing.T, s server) {
+		plain, bucket := s.open(t, Options{})
+		uri := "s3://" + bucket + "/x"
+		f := s.reopen(t, Options{}, &lose{match: beginsUpload})
+		check(t, storage.WriteFile(t.Context(), f, uri, pattern(6<<20), storage.CreateOptions{}))
+		if left := uploads(t, plain, bucket); len(left) != 1 {
+			t.Errorf("unfinished uploads of %q, want one", left)
+		}
+		n, err := plain.Clean(t.Context(), uri)
+		if check(t, err); n != 1 || len(uploads(t, plain, bucket)) != 0 {
+			t.Errorf("Clean removed %d", n)
+		}
+		must(plain.Stat(t.Context(), uri))(t)
 	})
 }
 

@@ -132,9 +132,10 @@ func newClient() *awshttp.BuildableClient {
 //
 // An object is created under the condition that none is there ("If-None-Match:
 // *"), which AWS and most servers check atomically. Where a server does not
-// know the condition, or ignores it for CopyObject, a look before the request
+// know the condition, or ignores it for CopyObject, or checks it for the last
+// request of a multipart upload but not atomically, a look before the request
 // has to do, and of two writers that create one object in the same moment the
-// later one wins.
+// later one wins. All objects are whole in any case.
 //
 // Objects that FS writes carry the metadata entry "drey-writer", a random
 // number by which a writer knows its own object when the answer to its request was lost.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/drey-state/drey/storage/storagetest"
 )
 
 // server is an S3 server to test against.
@@ -87,3 +90,19 @@ func isolate(t testing.TB, key, secret string) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", t.TempDir()+"/none")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 }
+
+// faults makes a transport that hits the same requests in every run.
+func faults(t *storagetest.Transport) *storagetest.Transport {
+	t.Name = func(r *http.Request) string {
+		_, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/") // each run has its own bucket
+		q := r.URL.Query()
+		return fmt.Sprint(r.Method, key, q.Has("uploads"), q.Has("uploadId"), q.Get("partNumber"), q.Get("prefix"), r.Header.Get("Range"))
+	}
+	return t
+}
+
+// beginsUpload matches CreateMultipartUpload. If its answer is lost, an upload
+// stays behind that only Clean finds; see TestLostUpload.
+func beginsUpload(r *http.Request) bool { return r.Method == "POST" && r.URL.Query().Has("uploads") }
+
+func notBeginsUpload(r *http.Request) bool { return !beginsUpload(r) }

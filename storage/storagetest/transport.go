@@ -14,8 +14,8 @@ import (
 
 // Transport is an [http.RoundTripper] that injects what a network and a busy
 // S3 server do. The fields are shares of the requests, from 0 to 1. What
-// happens to a request depends on Seed, on its method and URL, and on how
-// often the same was sent before, so that it does not depend on the order in
+// happens to a request depends on Seed, on its name (see Name), and on how
+// often one of that name was sent before, so that it does not depend on the order in
 // which concurrent requests arrive, and a second attempt may work. Set the fields before use.
 type Transport struct {
 	// Base sends the requests; nil means [http.DefaultTransport].
@@ -34,6 +34,9 @@ type Transport struct {
 	CutAnswer float64
 	// Match limits the faults to the requests for which it says so; nil means all.
 	Match func(*http.Request) bool
+	// Name names a request; nil means its method, URL and range. A test whose
+	// URLs differ from run to run needs another one to see the same faults again.
+	Name func(*http.Request) string
 
 	mu       sync.Mutex
 	sent     map[string]uint64
@@ -53,6 +56,9 @@ func (t *Transport) plan(r *http.Request) (fault string, where float64) {
 		return "", 0
 	}
 	name := r.Method + " " + r.URL.RequestURI() + " " + r.Header.Get("Range")
+	if t.Name != nil {
+		name = t.Name(r)
+	}
 	h := fnv.New64a()
 	io.WriteString(h, name)
 	t.mu.Lock()
