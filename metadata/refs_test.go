@@ -109,8 +109,8 @@ func knownDangling(t *testing.T, file string) []string {
 	return slices.Compact(list)
 }
 
-// TestPublicRefs compares with the number of files that the index of the
-// public fixtures says a snapshot refers to.
+// TestPublicRefs compares with what the index of the public fixtures says: the
+// version, the number of references, and the kind.
 func TestPublicRefs(t *testing.T) {
 	fixtures(t)
 	root := filepath.Join("..", "..", "shared", "fixtures", "public")
@@ -119,7 +119,7 @@ func TestPublicRefs(t *testing.T) {
 	for i, name := range strings.Split(lines[0], "\t") {
 		column[name] = i
 	}
-	n := 0
+	n, kinds := 0, 0
 	for _, line := range lines[1:] {
 		f := strings.Split(line, "\t")
 		var have, want int
@@ -144,16 +144,35 @@ func TestPublicRefs(t *testing.T) {
 		if files != want {
 			t.Errorf("%s: %d references instead of %d", file, files, want)
 		}
+		if info := s.Properties.Info(); s.Version >= Version4 && !bytes.Equal(s.Properties, NullProperties) {
+			kind := f[column["kind"]]
+			ok := true // an unknown kind stands in the index as a savepoint
+			switch {
+			case kind == "checkpoint":
+				ok = info.Kind == KindCheckpoint
+			case kind == "savepoint-native":
+				ok = info.Kind == KindNativeSavepoint
+			case strings.Contains(f[column["path"]], "savepoint"):
+				ok = info.Kind.Savepoint()
+			}
+			if !ok {
+				t.Errorf("%s: a %s instead of a %s", file, info.Kind, kind)
+			}
+			kinds++
+		}
 		n++
+	}
+	if kinds < 80 {
+		t.Errorf("only %d files of a known kind", kinds)
 	}
 	if want := 488; n != want {
 		t.Errorf("compared %d files instead of %d", n, want)
 	}
 }
 
-// TestFixturesRefsComplete compares the references with the paths in the
+// TestRefsComplete compares the references with the paths in the
 // dump of Flink's loader, where they are found by the name of their field.
-func TestFixturesRefsComplete(t *testing.T) {
+func TestRefsComplete(t *testing.T) {
 	for _, file := range testdata(t) {
 		dumpFile := strings.TrimSuffix(file, "._metadata") + ".json"
 		b, err := os.ReadFile(dumpFile)
