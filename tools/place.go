@@ -2,6 +2,7 @@ package tools
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -93,45 +94,76 @@ func (p *places) of(r metadata.Ref) placed {
 // entropyLength is how many characters Flink injects if nothing else is set.
 const entropyLength = 4
 
+// entropySamples is how many directories are searched for the segment that
+// was injected; the others are compared with what was found.
+const entropySamples = 2000
+
+// cut is a directory without one segment, and with "*" in its place.
+type cut struct{ plain, pattern string }
+
+// cuts yields what a directory is without each segment that may be injected, with the segment.
+func cuts(dir string) iter.Seq2[cut, string] {
+	return func(yield func(cut, string) bool) {
+		scheme, authority, path := storage.Split(dir)
+		segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
+		for i, seg := range segments[:len(segments)-1] {
+			if !looksRandom(seg) {
+				continue
+			}
+			head, tail := segments[:i:i], segments[i+1:]
+			c := cut{
+				plain:   joinURI(scheme, authority, "/"+strings.Join(append(head, tail...), "/")),
+				pattern: joinURI(scheme, authority, "/"+strings.Join(append(append(head, "*"), tail...), "/")),
+			}
+			if !yield(c, seg) {
+				return
+			}
+		}
+	}
+}
+
 // findEntropy recognizes directories that differ from the snapshot's, or from
 // each other, in one segment of random characters.
 func (p *places) findEntropy(dirs []string) {
-	type cut struct{ plain, pattern string }
 	type evidence struct {
 		segments map[string]bool
 		near     bool // leads to the snapshot or its job
 	}
 	found := map[cut]*evidence{}
-	options := map[string][]cut{}
-	for _, d := range dirs {
+	for _, d := range spread(dirs, entropySamples) {
 		if p.near(d) {
 			continue
 		}
-		scheme, authority, path := storage.Split(d)
-		segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
-		for i, seg := range segments {
-			if i == len(segments)-1 || !looksRandom(seg) {
-				continue
-			}
-			with := slices.Clone(segments)
-			with[i] = "*"
-			c := cut{
-				joinURI(scheme, authority, "/"+strings.Join(slices.Delete(slices.Clone(segments), i, i+1), "/")),
-				joinURI(scheme, authority, "/"+strings.Join(with, "/")),
-			}
+		for c, seg := range cuts(d) {
 			e := found[c]
 			if e == nil {
 				e = &evidence{segments: map[string]bool{}, near: p.near(c.plain)}
 				found[c] = e
 			}
 			e.segments[seg] = true
-			options[d] = append(options[d], c)
 		}
 	}
-	for d, cuts := range options {
-		for _, c := range cuts {
-			e := found[c]
-			if len(e.segments) >= 3 || e.near && (len(e.segments) == 2 || len(d)-len(c.plain) == entropyLength+1) {
+	for c, e := range found {
+		enough := len(e.segments) >= 3
+		if e.near && !enough {
+			enough = len(e.segments) == 2
+			for seg := range e.segments {
+				enough = enough || len(seg) == entropyLength
+			}
+		}
+		if !enough {
+			delete(found, c)
+		}
+	}
+	if len(found) == 0 {
+		return
+	}
+	for _, d := range dirs {
+		if p.near(d) {
+			continue
+		}
+		for c := range cuts(d) {
+			if _, ok := found[c]; ok {
 				k := p.known[d]
 				k.plain, k.pattern = c.plain, c.pattern
 				p.known[d] = k

@@ -38,10 +38,10 @@ EXAMPLES
   drey inspect --check self-contained savepoint-92afa1-ebcfa1b9e372
 `,
 		flags: func(f *pflag.FlagSet) {
-			f.StringArrayVar(&o.UIDs, "uid", nil, "a candidate for the uid of an operator; may be repeated")
-			f.StringArrayVar(&uidFiles, "uids", nil, "file of candidate uids, one on each line")
+			f.StringArrayVar(&o.UIDs, "uid", nil, "a candidate for the `UID` of an operator; may be repeated")
+			f.StringArrayVar(&uidFiles, "uids", nil, "`FILE` of candidate uids, one on each line; - for standard input")
 			f.IntVar(&o.Top, "top", 0, "list the `N` largest inline handles, and what makes _metadata large")
-			f.StringVar(&check, "check", "", "\"self-contained\": exit with 3, and say why, if the directory can't be moved by a plain copy")
+			f.StringVar(&check, "check", "", "`WHAT` is \"self-contained\": exit with 3, and say why, if the directory can't be moved by a plain copy")
 			f.BoolVar(&o.Partial, "partial", false, "show what comes before the damage in a damaged file")
 		},
 		run: func(ctx context.Context, e *env, args []string) error {
@@ -114,10 +114,17 @@ const most = 10
 
 // some gives the first entries of a list and, if there are more, a line that says so.
 func some[T any](list []T, all bool) (shown []T, more string) {
-	if all || len(list) <= most {
+	return firstOf(list, most, all)
+}
+
+// mostOperators is how many operators a report shows without -v.
+const mostOperators = 50
+
+func firstOf[T any](list []T, n int, all bool) (shown []T, more string) {
+	if all || len(list) <= n {
 		return list, ""
 	}
-	return list[:most], fmt.Sprintf("and %d more; use -v", len(list)-most)
+	return list[:n], fmt.Sprintf("and %d more; use -v", len(list)-n)
 }
 
 func showInspection(w *bufio.Writer, r *tools.Inspection, all, check bool) {
@@ -177,8 +184,12 @@ func showInspection(w *bufio.Writer, r *tools.Inspection, all, check bool) {
 		p("master state %q, version %d, %s", printable(m.Name), m.Version, size(int64(m.Bytes)))
 	}
 	p("operators: %d", len(r.Operators))
-	for i := range r.Operators {
-		showOperator(p, &r.Operators[i], all)
+	operators, more := firstOf(r.Operators, mostOperators, all)
+	for i := range operators {
+		showOperator(p, &operators[i], all)
+	}
+	if more != "" {
+		p("  %s", more)
 	}
 	if len(r.UnmatchedUIDs) > 0 {
 		list, more := some(r.UnmatchedUIDs, all)

@@ -44,11 +44,11 @@ EXAMPLES
 		flags: func(f *pflag.FlagSet) {
 			f.IntVar(&o.Parallelism, "parallelism", 0, "parallelism of the job (default: as stored)")
 			f.IntVar(&o.MaxParallelism, "max-parallelism", 0, "max parallelism, if the job sets it explicitly")
-			f.StringArrayVar(&uids, "uid", nil, "uid of an operator of the job, or `UID=P[/M]`; may be repeated")
-			f.StringArrayVar(&files, "uids", nil, "file of uids, one on each line")
+			f.StringArrayVar(&uids, "uid", nil, "`UID` of an operator of the job, or UID=P, or UID=P/M; may be repeated")
+			f.StringArrayVar(&files, "uids", nil, "`FILE` of uids, one on each line; - for standard input")
 			f.BoolVar(&o.AllowNonRestored, "allow-non-restored", false, "drop state that no operator takes, as Flink's --allowNonRestoredState")
 			f.StringVar(&key, "key", "", "a key to find the key group and subtask of")
-			f.StringVar(&keyType, "key-type", "string", "Java type of the key: string, long or int")
+			f.StringVar(&keyType, "key-type", "string", "Java `TYPE` of the key: string, long or int")
 		},
 		run: func(ctx context.Context, e *env, args []string) error {
 			if o.Parallelism < 0 || o.MaxParallelism < 0 {
@@ -145,7 +145,7 @@ func showPreflight(w *bufio.Writer, r *tools.PreflightReport, all bool) {
 	}
 	p("  %s %d, metadata version %d, read by Flink %s", r.Kind, r.CheckpointID, r.Version, r.ReadBy)
 	p("  every operator with state can have a parallelism from 1 to %d", r.AllowedMax)
-	problems, more := some(r.Problems, all)
+	problems, more := firstOf(r.Problems, mostOperators, all)
 	for _, s := range problems {
 		p("  problem: %s", printable(s))
 	}
@@ -153,8 +153,12 @@ func showPreflight(w *bufio.Writer, r *tools.PreflightReport, all bool) {
 		p("  %s", more)
 	}
 	p("operators: %d", len(r.Operators))
-	for i := range r.Operators {
-		showVerdict(p, &r.Operators[i], all)
+	operators, more := firstOf(r.Operators, mostOperators, all)
+	for i := range operators {
+		showVerdict(p, &operators[i], all)
+	}
+	if more != "" {
+		p("  %s", more)
 	}
 	if len(r.WithoutState) > 0 {
 		list, more := some(r.WithoutState, all)
