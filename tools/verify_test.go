@@ -334,3 +334,48 @@ func TestVerifyStoreFails(t *testing.T) {
 		}
 	})
 }
+
+func TestVerifyProgress(t *testing.T) {
+	fsys := storage.NewMemory()
+	dir := incremental36(t, fsys)
+	var mu sync.Mutex
+	most, total := 0, 0
+	_, err := Verify(t.Context(), fsys, []string{dir}, VerifyOptions{Jobs: 3, Progress: func(done, all int) {
+		mu.Lock()
+		defer mu.Unlock()
+		most, total = max(most, done), all
+	}})
+	if err != nil || most != 36 || total != 36 {
+		t.Errorf("%d of %d, %v", most, total, err)
+	}
+}
+
+// TestVerifyManyFilesInOneDirectory lists instead of asking for each.
+func TestVerifyManyFilesInOneDirectory(t *testing.T) {
+	mem := storage.NewMemory()
+	job := "s3://b/ck/" + jobA
+	var shared []metadata.Stream
+	for i := range 1000 {
+		uri := fmt.Sprintf("%s/shared/%04d", job, i)
+		put(t, mem, uri, 10)
+		shared = append(shared, file(t, uri, 10))
+	}
+	s := emptySnapshot(metadata.Version4, 1)
+	s.Operators = []metadata.Operator{operator("a", &metadata.SubtaskState{ManagedKeyed: incremental(inline("m", 1), shared, nil)})}
+	putMetadata(t, mem, job+"/chk-1", s)
+	remove(t, mem, job+"/shared/0500")
+	stats := 0
+	fsys := storagetest.NewFaulty(mem, storagetest.FaultOptions{Inject: func(s storagetest.Step) *storagetest.Fault {
+		if s.Op == "stat" && strings.Contains(s.URI, "/shared/") {
+			stats++
+		}
+		return nil
+	}})
+	c := verified(t, fsys, job+"/chk-1").Snapshots[0]
+	if c.Missing != 1 || len(c.Problems) != 1 || c.Problems[0].File != job+"/shared/0500" {
+		t.Errorf("got %d missing, %v", c.Missing, c.Problems)
+	}
+	if stats > 100 {
+		t.Errorf("%d files were asked for one by one", stats)
+	}
+}

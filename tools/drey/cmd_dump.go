@@ -19,8 +19,8 @@ func cmdDump() *command {
 		long: `
 Writes all that the metadata of a snapshot says as one JSON document: operators, subtasks, handles,
 paths, offsets. Inline data is shown by length and SHA-256, with its first bytes in hex. Text is
-decoded; where its bytes in the file are not plain UTF-8 they follow in a field named ...RawHex. Lists that are empty
-are left out.
+decoded; where its bytes in the file are not plain UTF-8 they follow in a field named ...RawHex.
+Lists that are empty are left out.
 
 Only the metadata is read, so --raw must be given.
 

@@ -29,10 +29,12 @@ func cmdVerify() *command {
 		short: "every file there, with the right size?",
 		long: `
 Decodes the metadata of each snapshot and looks for every file that it names: that it is there,
-and has the size that the metadata says; a merged file must reach as far as its segments do. For
-files of a changelog the metadata has only a logical length, so that they need only be there. All problems are listed
-at once, with what the files are to whom, and where files of the same name and size lie instead.
-The metadata is also checked for what Flink would accept silently.
+and has the size that the metadata says; a merged file must reach as far as its segments do. Of
+files of a changelog the metadata has only a logical length, so that they need only be there. All
+problems are listed at once, with what the files are to whom, and where files of the same name and
+size lie instead. The metadata is also checked for what Flink would accept silently.
+
+A snapshot that was moved is damaged as long as its metadata names the old places.
 
 No state file is opened: a file with the right size and the wrong content is not found.
 

@@ -252,8 +252,10 @@ func help(w io.Writer, args []string) error {
 
 func commandHelp(w io.Writer, cmd *command) {
 	f := flagSet(cmd, &env{})
+	// pflag shows the values of switches, which nobody gives.
+	usages := strings.ReplaceAll(f.FlagUsagesWrapped(100), "[=true|false]", strings.Repeat(" ", len("[=true|false]")))
 	fmt.Fprintf(w, "drey %s: %s\n\nUSAGE\n  drey %s [OPTIONS] %s\n\n%s\nOPTIONS\n%s\n%s",
-		cmd.name, cmd.short, cmd.name, cmd.args, strings.TrimLeft(cmd.long, "\n"), f.FlagUsagesWrapped(100), exitStatus)
+		cmd.name, cmd.short, cmd.name, cmd.args, strings.TrimLeft(cmd.long, "\n"), usages, exitStatus)
 }
 
 func cmdVersion() *command {
