@@ -189,10 +189,8 @@ func Scheme(uri string) string {
 // path with one slash before the drive. It is for comparing only; a URI that
 // goes into metadata keeps its own spelling.
 func Key(uri string) string {
-	rawScheme, authority, path := Split(uri)
-	rawAuthority := authority
-	scheme := Scheme(uri)
-	path = cleanPath(path)
+	rawScheme, rawAuthority, rawPath := Split(uri)
+	scheme, authority, path := Scheme(uri), rawAuthority, cleanPath(rawPath)
 	if scheme == "file" {
 		if authority == "localhost" {
 			authority = ""
@@ -206,7 +204,7 @@ func Key(uri string) string {
 	if path == "" {
 		path = "/"
 	}
-	if scheme == rawScheme && authority == rawAuthority && len(uri) == splitLen(scheme, authority, path) {
+	if scheme == rawScheme && authority == rawAuthority && path == rawPath && len(uri) == splitLen(scheme, authority, path) {
 		return uri
 	}
 	return unsplit(scheme, authority, path)

@@ -105,6 +105,7 @@ func TestKey(t *testing.T) {
 		{"s3://b2/x"},
 		{"s3://b/X"},
 		{"s3://b/%78"},
+		{"s3://b/p/q", `s3://b/p\q`},
 		{"s3://b/a b"}, {"s3://b/a%20b"}, {"s3://b/a+b"},
 		{"s3://b", "s3://b/", "s3a://b//"},
 		{"/x", "file:/x", "file:///x", "file://localhost/x", `\x`},
