@@ -122,15 +122,30 @@ func push[T any](list []T, n int, v T) []T {
 	return append(list, v)
 }
 
+// decodeBody decodes one layout. If a count is more than the bytes left can
+// hold, the file may have been cut somewhere in the list: then it is read on to
+// the very place. If that is not what comes out, the count was wrong.
 func decodeBody(data []byte, v Version, dialect Dialect) (s *Snapshot, exact bool, err error) {
 	d := &decoder{Reader: javaio.NewReader(data), v: v, dialect: dialect}
+	s, exact, err = d.body(data)
+	if err != nil && d.TooMany() {
+		c := &decoder{Reader: javaio.NewReader(data), v: v, dialect: dialect}
+		c.BelieveCounts(maxBelieved)
+		if s, _, err := c.body(data); errors.Is(err, ErrTruncated) {
+			return s, false, err
+		}
+	}
+	return s, exact, err
+}
+
+func (d *decoder) body(data []byte) (s *Snapshot, exact bool, err error) {
 	d.Raw(8, "header")
 	s = d.snapshot()
 	if d.Failed() {
 		return s, false, d.Err()
 	}
 	tail := data[d.Offset():]
-	if v < Version4 {
+	if d.v < Version4 {
 		if len(tail) > 0 {
 			s.Trailing = tail
 		}
@@ -226,26 +241,18 @@ func (d *decoder) subtasks(o *Operator) {
 		size = minSubtaskV1
 	}
 	off := d.Offset()
-	n := int(d.I32("subtasks"))
-	switch {
-	case d.Failed():
-		return
-	case n < 0 && d.v >= Version3:
+	if n := d.Peek32(); n < 0 && d.v >= Version3 {
+		d.I32("subtasks")
 		o.FullyFinished = true
 		if n != -1 {
-			o.finished = int32(n)
+			o.finished = n
 		}
 		if o.Coordinator != nil {
 			d.Fail(off, "subtasks", errors.New("a fully finished operator has a coordinator state"))
 		}
 		return
-	case n < 0:
-		d.Fail(off, "subtasks", fmt.Errorf("negative count %d", n))
-		return
-	case n > d.Remaining()/size:
-		d.Fail(off, "subtasks", &TruncatedError{Have: int64(d.Offset() + d.Remaining()), Need: int64(d.Offset()) + int64(n)*int64(size)})
-		return
 	}
+	n := d.Count(size, "subtasks")
 	o.Subtasks = grow[Subtask](d.Reader, n)
 	for i := 0; i < n && !d.Failed(); i++ {
 		o.Subtasks = append(o.Subtasks, d.subtask(o.Parallelism))

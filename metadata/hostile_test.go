@@ -158,13 +158,16 @@ func allocated(data []byte) uint64 {
 }
 
 // maxAllocated bounds what decoding may allocate: a multiple of the input for
-// each layout that is tried, and some room for small lists and errors.
+// each time that it is read, and some room for small lists and errors.
 func maxAllocated(data []byte) uint64 {
-	layouts := uint64(1)
-	if len(data) >= 8 && data[7] == 3 {
-		layouts = 3
+	times := uint64(1)
+	if _, err := Decode(data); errors.Is(err, ErrTruncated) {
+		times = 2
 	}
-	return layouts*(64*uint64(len(data))) + 64<<10
+	if len(data) >= 8 && data[7] == 3 {
+		times = 6
+	}
+	return times*64*uint64(len(data)) + 64<<10
 }
 
 // TestHostileCounts puts large numbers everywhere: where they are counts they

@@ -144,6 +144,10 @@ const (
 // maxNesting bounds handles in handles, so that input can't exhaust the stack.
 const maxNesting = 4
 
+// maxBelieved is how many elements a list may have at most for a file that
+// ends within it to pass for one that was cut, not for one with a wrong count.
+const maxBelieved = 1 << 20
+
 // Tag gives [TagByteStream].
 func (*ByteStream) Tag() Tag { return TagByteStream }
 

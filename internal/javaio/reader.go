@@ -52,6 +52,9 @@ type Reader struct {
 	buf []byte
 	off int
 	err *Error
+
+	believe int  // see BelieveCounts
+	tooMany bool // see TooMany
 }
 
 // NewReader reads data, which must not change while anything read is in use.
@@ -139,6 +142,14 @@ func (r *Reader) I32(field string) int32 {
 	return 0
 }
 
+// Peek32 is the int that I32 would read, or 0; nothing is consumed.
+func (r *Reader) Peek32() int32 {
+	if r.err != nil || r.Remaining() < 4 {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(r.buf[r.off:]))
+}
+
 // I64 reads a big-endian long.
 func (r *Reader) I64(field string) int64 {
 	if b := r.take(8, field); b != nil {
@@ -191,25 +202,37 @@ func (r *Reader) UTF(field string) string {
 // allocated for elements that aren't there.
 func (r *Reader) Count(size int, field string) int {
 	off := r.off
-	n := r.I32(field)
-	switch {
-	case n < 0:
+	n := int(r.I32(field))
+	if n < 0 {
 		r.Fail(off, field, fmt.Errorf("negative count %d", n))
 		return 0
-	case int(n) > r.Remaining()/size:
-		r.Fail(off, field, &TruncatedError{Have: int64(len(r.buf)), Need: int64(r.off) + int64(n)*int64(size)})
-		return 0
 	}
-	return int(n)
+	if n > r.Remaining()/size {
+		r.tooMany = true
+		if n > r.believe {
+			r.Fail(off, field, &TruncatedError{Have: int64(len(r.buf)), Need: int64(r.off) + int64(n)*int64(size)})
+			return 0
+		}
+	}
+	return n
 }
+
+// BelieveCounts makes Count give counts that the bytes left can't hold, if
+// they are not more than most, so that a file that was cut is read to where it
+// ends. Who calls Count must then not allocate by what it says.
+func (r *Reader) BelieveCounts(most int) { r.believe = most }
+
+// TooMany says that there was a count that the bytes left can't hold.
+func (r *Reader) TooMany() bool { return r.tooMany }
 
 // I64s reads an int count and that many longs; nil for none.
 func (r *Reader) I64s(field string) []int64 {
+	off := r.off
 	n := r.Count(8, field)
-	if n == 0 {
+	b := r.takeOf(off, 8*n, field)
+	if len(b) == 0 {
 		return nil
 	}
-	b := r.take(8*n, field)
 	v := make([]int64, n)
 	for i := range v {
 		v[i] = int64(binary.BigEndian.Uint64(b[8*i:]))
