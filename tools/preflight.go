@@ -135,6 +135,9 @@ func preflight(s *Snapshot, o PreflightOptions) *PreflightReport {
 		op := PreflightOperator{OperatorInfo: summarize(i, &s.Operators[i], 0, nil)}
 		op.HasKeyedState = op.hasKeyed
 		r.operator(&op, job, o)
+		if op.Content != ContentNone && op.Verdict != RestoreDropped {
+			r.AllowedMax = min(r.AllowedMax, op.MaxParallelism)
+		}
 		r.Operators = append(r.Operators, op)
 	}
 	r.groups()
@@ -252,7 +255,6 @@ func (r *PreflightReport) operator(op *PreflightOperator, j *job, o PreflightOpt
 	p, most := pick(set.Parallelism, o.Parallelism, op.Parallelism), pick(set.MaxParallelism, o.MaxParallelism)
 	op.NewParallelism, op.NewMaxParallelism = p, pick(most, op.MaxParallelism)
 	if stateful {
-		r.AllowedMax = min(r.AllowedMax, op.MaxParallelism)
 		if p > op.MaxParallelism {
 			fail("parallelism %d is more than the max parallelism %d of the snapshot", p, op.MaxParallelism)
 		}
