@@ -71,6 +71,12 @@ func table(w io.Writer, files []string) error {
 		}
 		return thousands(float64(n) / seconds)
 	}
+	times := func(a, b float64) string {
+		if a == 0 || b == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", a/b)
+	}
 	order := slices.Sorted(maps.Keys(sizes))
 
 	fmt.Fprintf(w, "Flink %s, %s; load of the machine %.1f to %.1f. Rates: handles per second of process CPU time.\n", flink, goVersion, lo, hi)
@@ -82,8 +88,8 @@ func table(w io.Writer, files []string) error {
 		fmt.Fprintln(w, "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
 		for _, n := range order {
 			f, b, d := get(n, t.flink, "flink", cpu), get(n, t.flink, "buffered", cpu), get(n, t.drey, "file", cpu)
-			fmt.Fprintf(w, "| %s | %.1f | %s | %s | %s | %.0f | %.0f | %.1f | %.1f |\n", thousands(float64(n)), sizes[n],
-				rate(n, f), rate(n, b), rate(n, d), sizes[n]/d, f/d, b/d, get(n, t.flink, "buffered", thread)/d)
+			fmt.Fprintf(w, "| %s | %.1f | %s | %s | %s | %.0f | %s | %s | %s |\n", thousands(float64(n)), sizes[n],
+				rate(n, f), rate(n, b), rate(n, d), sizes[n]/d, times(f, d), times(b, d), times(get(n, t.flink, "buffered", thread), d))
 		}
 	}
 	fmt.Fprintln(w, "\n| In memory: handles | Flink load | Decode | times | Flink store | Encode | times | MapPaths |")
@@ -91,8 +97,8 @@ func table(w io.Writer, files []string) error {
 	for _, n := range order {
 		l, d := get(n, "meta-load", "memory", cpu), get(n, "drey-load", "memory", cpu)
 		s, e := get(n, "meta-store", "memory", cpu), get(n, "drey-store", "memory", cpu)
-		fmt.Fprintf(w, "| %s | %s | %s | %.1f | %s | %s | %.1f | %s |\n", thousands(float64(n)),
-			rate(n, l), rate(n, d), l/d, rate(n, s), rate(n, e), s/e, rate(n, get(n, "drey-map", "memory", cpu)))
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", thousands(float64(n)),
+			rate(n, l), rate(n, d), times(l, d), rate(n, s), rate(n, e), times(s, e), rate(n, get(n, "drey-map", "memory", cpu)))
 	}
 	idle := median(base, top)
 	fmt.Fprintln(w, "\n| Memory, MB: handles | file | Flink: loaded | Flink: peak heap | drey: peak, load | times file | load, map | times | load, map, store | times |")
