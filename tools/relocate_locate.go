@@ -65,10 +65,7 @@ func (r *relocation) locate(ctx context.Context) error {
 		}
 	}
 	for _, d := range r.dirs {
-		place, err := l.findDirectory(d.recorded)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.snapshot.URI, err)
-		}
+		place := l.findDirectory(d.recorded)
 		d.actual = place
 		if place != storage.Clean(d.recorded) {
 			moved.add(d.recorded, place)
@@ -153,25 +150,25 @@ func (l *locator) find(dir string, files []*sourceFile) (string, error) {
 
 // findDirectory gives the place of a directory of file merging, which need
 // not hold a file and, on a store without directories, need not exist.
-func (l *locator) findDirectory(dir string) (string, error) {
+func (l *locator) findDirectory(dir string) string {
 	dir = storage.Clean(dir)
 	if to, ok := apply(l.rules, dir); ok {
-		return to, nil
+		return to
 	}
 	for _, rule := range l.learned {
 		if to, ok := apply([]Rule{rule}, dir); ok {
-			return to, nil
+			return to
 		}
 	}
 	if !l.preferNear {
 		if _, err := l.fsys.Stat(l.ctx, dir); err == nil {
-			return dir, nil
+			return dir
 		}
 	}
 	for _, c := range l.candidates(dir) {
 		if info, err := l.fsys.Stat(l.ctx, c.dir); err == nil && info.Dir {
 			l.learned = append(l.learned, c.rule)
-			return c.dir, nil
+			return c.dir
 		}
 	}
 	// Empty directories get lost in copies. The job's directory has the job's
@@ -181,10 +178,10 @@ func (l *locator) findDirectory(dir string) (string, error) {
 	if jobIDPattern.MatchString(name) {
 		_, _, path := storage.Split(dir)
 		if _, rest, ok := strings.Cut(path, "/"+name+"/"); ok {
-			return storage.Join(job, rest), nil
+			return storage.Join(job, rest)
 		}
 	}
-	return dir, nil
+	return dir
 }
 
 // unreachable says that this machine can never look at a place: the scheme
