@@ -78,8 +78,14 @@ func testRelocate(t *testing.T, v flink) {
 			continue
 		}
 
-		// The rest with the newest of a case only. A job that claims the
-		// snapshot registers its files: there handles that disagree show up.
+		// The rest with the newest of a case only, and not with savepoints
+		// that are copied as they are.
+		if strings.HasPrefix(s.Case, "sp-") && s.Case != "sp-native-rocksdb-files" {
+			continue
+		}
+
+		// A job that claims the snapshot registers its files: there handles
+		// that disagree show up.
 		at = place(s, "claimed")
 		drey(t, nil, "relocate", src, at)
 		add(s, "claimed", at, "--claim")

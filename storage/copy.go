@@ -15,6 +15,10 @@ type CopyOptions struct {
 	// or of the whole object once the store has copied it. It is called from
 	// the goroutine that called Copy.
 	Progress func(bytes int64)
+	// Size is the object's size in bytes if the caller knows it, which saves
+	// asking a store that copies by itself; 0 means unknown. A copy of another
+	// size is for the caller to find out.
+	Size int64
 }
 
 // Copy copies the object src of srcFS to dst of dstFS and gives its size in
@@ -59,20 +63,24 @@ func sameFS(a, b FS) bool {
 }
 
 func copyInside(ctx context.Context, f FS, src, dst string, o CopyOptions) (int64, error) {
-	info, err := f.Stat(ctx, src)
-	if err == nil && info.Dir {
-		err = pathError("copy", src, ErrIsDir)
-	}
-	if err != nil {
-		return 0, err
+	size := o.Size
+	if size == 0 {
+		info, err := f.Stat(ctx, src)
+		if err == nil && info.Dir {
+			err = pathError("copy", src, ErrIsDir)
+		}
+		if err != nil {
+			return 0, err
+		}
+		size = info.Size
 	}
 	if err := f.Copy(ctx, src, dst); err != nil {
 		return 0, err
 	}
 	if o.Progress != nil {
-		o.Progress(info.Size)
+		o.Progress(size)
 	}
-	return info.Size, nil
+	return size, nil
 }
 
 // streamBuffer is how many bytes are read at a time.

@@ -178,7 +178,7 @@ func (p *RelocatePlan) clean(ctx context.Context, todo []FileCopy) error {
 }
 
 func (p *RelocatePlan) copyFile(ctx context.Context, f FileCopy, progress func(int64)) error {
-	n, err := storage.Copy(ctx, p.source, f.Source, p.target, f.Target, storage.CopyOptions{Progress: progress})
+	n, err := storage.Copy(ctx, p.source, f.Source, p.target, f.Target, storage.CopyOptions{Progress: progress, Size: f.Size})
 	if errors.Is(err, fs.ErrExist) {
 		n, err = f.Size, nil // somebody was faster; the check tells
 	}

@@ -60,7 +60,7 @@ func (t *Transport) plan(r *http.Request) (fault string, where float64) {
 		name = t.Name(r)
 	}
 	h := fnv.New64a()
-	io.WriteString(h, name)
+	_, _ = io.WriteString(h, name) // never fails
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sent == nil {
@@ -108,7 +108,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch fault {
 	case "LostAnswer":
-		io.Copy(io.Discard, resp.Body)
+		_, _ = io.Copy(io.Discard, resp.Body) // the answer gets lost anyway
 		resp.Body.Close()
 		return nil, fmt.Errorf("injected: read: %w", syscall.ECONNRESET)
 	case "CutAnswer":
@@ -124,7 +124,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // drop reads up to n bytes of a request's body and closes it.
 func drop(r *http.Request, n int64) {
 	if r.Body != nil {
-		io.CopyN(io.Discard, r.Body, max(n, 0))
+		_, _ = io.CopyN(io.Discard, r.Body, max(n, 0))
 		r.Body.Close()
 	}
 }

@@ -17,7 +17,7 @@ import org.apache.flink.core.plugin.PluginUtils;
 
 /**
  * Flink's S3 plugin against the server that the environment names: S3_ENDPOINT, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY;
- * S3_BUCKET instead of the case's own bucket. run.sh sets FLINK_PLUGINS_DIR when there is an endpoint. Buckets must exist.
+ * S3_BUCKET_PREFIX (fx-) and the name of a case make the name of its bucket, which must exist. run.sh sets FLINK_PLUGINS_DIR.
  */
 final class S3 {
     private S3() {}
@@ -27,8 +27,8 @@ final class S3 {
     }
 
     static String bucket(String caseName) {
-        String b = System.getenv("S3_BUCKET");
-        return b != null ? b : "fx-" + caseName;
+        String p = System.getenv("S3_BUCKET_PREFIX");
+        return (p != null ? p : "fx-") + caseName;
     }
 
     /** Adds the settings of the server; they stay out of the truth files, so that those name no machine and no secret. */
