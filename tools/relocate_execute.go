@@ -82,8 +82,10 @@ func (p *RelocatePlan) OnProgress(fn func(RelocateProgress)) { p.options.Progres
 // source nor replaces a file. A file that failed does not stop the others; the
 // result is then a [*RelocateError].
 func (p *RelocatePlan) Execute(ctx context.Context) error {
-	if p.Done {
-		return nil
+	// Also where nothing is left to do: a run that was killed after the last
+	// file became visible may have left its temporary name.
+	if err := p.clean(ctx); err != nil || p.Done {
+		return err
 	}
 	if err := p.copyFiles(ctx); err != nil {
 		return err
@@ -100,9 +102,6 @@ func (p *RelocatePlan) copyFiles(ctx context.Context) error {
 		if !f.Present {
 			todo = append(todo, f)
 		}
-	}
-	if err := p.clean(ctx, todo); err != nil {
-		return err
 	}
 	// The largest first, so that the end is not one worker with one long file.
 	slices.SortStableFunc(todo, func(a, b FileCopy) int { return int(min(max(b.Size-a.Size, -1), 1)) })
@@ -160,17 +159,20 @@ func (p *RelocatePlan) copyFiles(ctx context.Context) error {
 var errTooMany = errors.New("too many failures")
 
 // clean removes what an earlier run that was killed left half-written.
-func (p *RelocatePlan) clean(ctx context.Context, todo []FileCopy) error {
+func (p *RelocatePlan) clean(ctx context.Context) error {
 	c, ok := p.target.(storage.Cleaner)
-	if !ok {
+	if !ok || storage.Key(p.Source) == storage.Key(p.Target) && p.Backup == "" {
 		return nil
 	}
-	uris := make([]string, 0, len(todo)+1)
-	for _, f := range todo {
+	uris := make([]string, 0, len(p.Files)+1)
+	for _, f := range p.Files {
 		uris = append(uris, f.Target)
 	}
 	uris = append(uris, p.Target)
 	if _, err := c.Clean(ctx, uris...); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		// It only costs space: a store may allow writing but not listing.
 		p.Warnings = append(p.Warnings, fmt.Sprintf("what an interrupted run may have left was not removed: %v", err))
 	}

@@ -180,8 +180,8 @@ func relocate(ctx context.Context, e *env, o *relocateFlags, args []string) erro
 			return err
 		}
 		result.Manifest = &m
-	case !o.dryRun && !plan.Done:
-		if !e.json {
+	case !o.dryRun:
+		if !e.json && !plan.Done {
 			printPlan(e, plan)
 		}
 		bar := newProgress(e, "copying")
@@ -191,7 +191,7 @@ func relocate(ctx context.Context, e *env, o *relocateFlags, args []string) erro
 		if err != nil {
 			return err
 		}
-		result.Executed = true
+		result.Executed = !plan.Done
 	}
 	if e.json {
 		return printJSON(e.stdout, result)

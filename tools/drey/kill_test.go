@@ -71,6 +71,22 @@ func litter(t *testing.T, dir string) (names []string) {
 	return names
 }
 
+// TestLitterOfKilledRun has a run die when a file and the metadata were visible and
+// their temporary names not yet gone.
+func TestLitterOfKilledRun(t *testing.T) {
+	src, dst := checkpoint(t, t.TempDir(), 10, 20), filepath.Join(t.TempDir(), "to")
+	mustDrey(t, "relocate", src, dst)
+	for _, name := range []string{"shared/.00000001.drey-0a1b2c3d.tmp", "._metadata.drey-0a1b2c3d.tmp"} {
+		if err := os.WriteFile(filepath.Join(dst, name), []byte("x"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustDrey(t, "relocate", src, dst)
+	if names := litter(t, dst); len(names) > 0 {
+		t.Errorf("left behind: %v", names)
+	}
+}
+
 // TestKill kills relocate at random points: the target never holds a
 // _metadata that names a missing file, and a rerun completes and leaves no litter.
 func TestKill(t *testing.T) {
