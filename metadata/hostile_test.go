@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -127,7 +128,7 @@ func TestBitFlips(t *testing.T) {
 func TestTailCut(t *testing.T) {
 	head := []byte("\x49\x60\x67\x2d\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00")
 	for _, form := range allProperties(t) {
-		data := append(head[:len(head):len(head)], form...)
+		data := slices.Concat(head, form)
 		if _, err := checkLaw(t, "whole", data); err != nil {
 			t.Error(err)
 		}

@@ -205,7 +205,7 @@ func (d *dumper) operatorState(h *metadata.OperatorState) {
 		d.open("", '{')
 		d.text("name", s.Name)
 		d.str("mode", s.Mode.String())
-		d.ints("offsets", s.Offsets)
+		d.offsets(s.Offsets)
 		d.close('}')
 	})
 	if m := h.Merged; m != nil {
@@ -236,7 +236,7 @@ func (d *dumper) keyed(name string, k metadata.Keyed) {
 		}
 		d.handle(name, class, h.Tag())
 		d.keyGroups(int64(h.Start), int64(len(h.Offsets)))
-		d.ints("offsets", h.Offsets)
+		d.offsets(h.Offsets)
 		d.stream("delegate", h.Delegate)
 		if h.Form == metadata.KeyGroupsV2 {
 			d.text("id", h.ID)
@@ -320,7 +320,7 @@ func (d *dumper) channel(class string, c *metadata.ChannelState) {
 	if !c.Merged {
 		d.int("group", int64(c.Group))
 		d.int("channel", int64(c.Channel))
-		d.ints("offsets", c.Offsets)
+		d.offsets(c.Offsets)
 	}
 	d.int("size", c.Size)
 	d.stream("delegate", c.Delegate)
@@ -331,7 +331,7 @@ func (d *dumper) channel(class string, c *metadata.ChannelState) {
 				d.int("group", int64(ch.Group))
 				d.int("channel", int64(ch.Channel))
 				d.int("size", ch.Size)
-				d.ints("offsets", ch.Offsets)
+				d.offsets(ch.Offsets)
 				d.close('}')
 			})
 		}
@@ -369,7 +369,7 @@ func (d *dumper) stream(name string, s metadata.Stream) {
 	case *metadata.KeyGroupsStream:
 		d.handle(name, "KeyGroupsStateHandle", h.Tag())
 		d.keyGroups(int64(h.Start), int64(len(h.Offsets)))
-		d.ints("offsets", h.Offsets)
+		d.offsets(h.Offsets)
 		d.stream("delegate", h.Delegate)
 	default:
 		d.handle(name, fmt.Sprintf("%T", s), s.Tag())

@@ -178,7 +178,7 @@ func inspect(s *Snapshot, o InspectOptions) *Inspection {
 	}
 	r.UnmatchedUIDs = uids.unmatched()
 	r.countFiles(s, p)
-	r.SelfContained.judge(r.Kind, s.Dir, p)
+	r.SelfContained.judge(r.Kind, p)
 	if o.Top > 0 {
 		r.breakDown(s, large)
 	}
@@ -350,7 +350,7 @@ func (c *SelfContained) add(ref metadata.Ref, at placed, blockers map[string]*Bl
 }
 
 // judge makes the headline. kind is the snapshot's.
-func (c *SelfContained) judge(kind, dir string, p *places) {
+func (c *SelfContained) judge(kind string, p *places) {
 	total := c.Relative + c.Absolute
 	c.Yes = len(c.Blockers) == 0
 	if c.Yes {

@@ -89,9 +89,9 @@ func (j *jsonWriter) null(name string) {
 	j.w.WriteString("null")
 }
 
-// ints writes a list of numbers on one line.
-func (j *jsonWriter) ints(name string, values []int64) {
-	j.begin(name)
+// offsets writes a list of offsets on one line.
+func (j *jsonWriter) offsets(values []int64) {
+	j.begin("offsets")
 	j.w.WriteByte('[')
 	for i, v := range values {
 		if i > 0 {

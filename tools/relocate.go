@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"slices"
 	"sort"
 	"strings"
@@ -42,12 +41,7 @@ type RelocateOptions struct {
 	Progress func(RelocateProgress)
 }
 
-func (o *RelocateOptions) jobs() int {
-	if o.Jobs > 0 {
-		return o.Jobs
-	}
-	return max(16, 4*runtime.GOMAXPROCS(0))
-}
+func (o *RelocateOptions) jobs() int { return defaultJobs(o.Jobs) }
 
 // RelocateProgress is how far a relocation is.
 type RelocateProgress struct {
@@ -162,9 +156,8 @@ type sourceFile struct {
 	recorded string       // as recorded, for a relative one absolute
 	actual   string
 	target   string
-	relative bool  // the new handle is relative
-	size     int64 // that the handles demand, -1 if none does
-	least    int64 // that segments reach
+	relative bool // the new handle is relative
+	demand
 }
 
 // PlanRelocate finds out what it takes to move the snapshot src to the
@@ -305,12 +298,12 @@ func (r *relocation) collect() error {
 		key := fileKey(ref, recorded)
 		f := r.files[key]
 		if f == nil {
-			f = &sourceFile{first: ref, recorded: recorded, size: -1}
+			f = &sourceFile{first: ref, recorded: recorded, demand: newDemand()}
 			r.files[key] = f
 			r.order = append(r.order, f)
 		}
 		r.named = append(r.named, f)
-		if err := f.demand(ref); err != "" {
+		if err := f.add(ref); err != "" {
 			problems = append(problems, problem(ref, ref.Path, err))
 		}
 	}
@@ -344,34 +337,8 @@ func escapes(path string) string {
 	return ""
 }
 
-// demand notes what a reference needs of the file, and returns what is contradictory.
-func (f *sourceFile) demand(ref metadata.Ref) string {
-	switch {
-	case ref.Part == metadata.PartChange: // a logical length, which the file's need not equal
-	case ref.Kind == metadata.RefSegment:
-		if ref.Start < 0 || ref.Size < 0 || ref.Start > ref.Start+ref.Size {
-			return fmt.Sprintf("a segment of %d bytes at %d", ref.Size, ref.Start)
-		}
-		f.least = max(f.least, ref.Start+ref.Size)
-	case ref.Size >= 0:
-		f.size = ref.Size // two handles of one file with other sizes: the check of the file will tell
-	}
-	return ""
-}
-
 func problem(ref metadata.Ref, path, what string) FileProblem {
 	return FileProblem{Path: path, Used: describe(ref), Field: ref.Field(), Problem: what}
-}
-
-// wrongSize says what is wrong with a file that has size bytes, or "".
-func (f *sourceFile) wrongSize(size int64) string {
-	switch {
-	case f.size >= 0 && size != f.size:
-		return fmt.Sprintf("has %d bytes, the metadata says %d", size, f.size)
-	case size < f.least:
-		return fmt.Sprintf("has %d bytes, but a segment ends at %d", size, f.least)
-	}
-	return ""
 }
 
 // encode makes the new metadata and sums up what changes.
@@ -594,7 +561,7 @@ func (r *relocation) complain(places []found, uris []string, what, advice string
 		case e.err != nil:
 			problems = append(problems, problem(f.first, uris[i], missing(f, r.plan.snapshot)))
 		default:
-			if wrong := f.wrongSize(e.size); wrong != "" {
+			if wrong := f.wrong(e.size); wrong != "" {
 				problems = append(problems, problem(f.first, uris[i], wrong))
 			}
 		}

@@ -208,7 +208,7 @@ func (l *locator) hits(dir string, files []*sourceFile) (int, error) {
 	for _, f := range files {
 		info, err := l.fsys.Stat(l.ctx, storage.Join(dir, storage.Base(f.recorded)))
 		switch {
-		case err == nil && !info.Dir && f.wrongSize(info.Size) == "":
+		case err == nil && !info.Dir && f.fits(info.Size):
 			n++
 		case err == nil || errors.Is(err, fs.ErrNotExist):
 		default:

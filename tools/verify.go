@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"strings"
 
 	"github.com/drey-state/drey/metadata"
@@ -129,67 +128,17 @@ func newUse(r metadata.Ref) Use {
 
 // checkedFile is a file of one snapshot.
 type checkedFile struct {
-	uri   string // as recorded, for a relative one absolute
-	stat  int    // index of the answer
-	refs  []metadata.Ref
-	exact int64 // size that whole-file handles demand, -1 if none does
-	least int64 // size that segments demand
-	clash bool  // two handles demand different sizes
+	uri  string // as recorded, for a relative one absolute
+	stat int    // index of the answer
+	refs []metadata.Ref
+	demand
 }
-
-// want is the size that is demanded, -1 if none is.
-func (f *checkedFile) want() int64 {
-	switch {
-	case f.exact >= 0:
-		return f.exact
-	case f.least > 0:
-		return f.least
-	}
-	return -1
-}
-
-// add takes in a reference. It returns what is impossible about it.
-func (f *checkedFile) add(r metadata.Ref) string {
-	f.refs = append(f.refs, r)
-	switch {
-	case r.Part == metadata.PartChange: // a logical length, which says nothing of the file's
-	case r.Kind == metadata.RefSegment:
-		end := r.Start + r.Size
-		if r.Start < 0 || r.Size < 0 || end < r.Start {
-			return fmt.Sprintf("a segment of %d bytes at %d", r.Size, r.Start)
-		}
-		f.least = max(f.least, end)
-	case r.Size >= 0:
-		f.clash = f.clash || f.exact >= 0 && f.exact != r.Size
-		f.exact = r.Size
-	}
-	return ""
-}
-
-// judge compares the file's size with what the handles demand.
-func (f *checkedFile) judge(size int64) string {
-	if f.clash {
-		return fmt.Sprintf("it has %d bytes, and its handles demand different sizes", size)
-	}
-	if f.exact >= 0 && size != f.exact {
-		return fmt.Sprintf("it has %d bytes, the metadata says %d", size, f.exact)
-	}
-	if size < f.least {
-		return fmt.Sprintf("it has %d bytes, but a segment ends at %d", size, f.least)
-	}
-	return ""
-}
-
-// fits says that a file of this size can be the one that is meant.
-func (f *checkedFile) fits(size int64) bool { return f.judge(size) == "" }
 
 // Verify checks snapshots: that their metadata can be decoded and makes
 // sense, and that every file that they name is there and has the right size.
 // All problems are reported. The error is of the context only.
 func Verify(ctx context.Context, fsys storage.FS, args []string, o VerifyOptions) (*Verification, error) {
-	if o.Jobs <= 0 {
-		o.Jobs = max(16, 4*runtime.GOMAXPROCS(0))
-	}
+	o.Jobs = defaultJobs(o.Jobs)
 	v := &Verification{Snapshots: make([]SnapshotCheck, len(args))}
 	var uris []string
 	index := map[string]int{} // key to index in uris
@@ -266,10 +215,11 @@ func (c *SnapshotCheck) collect(s *Snapshot, ask func(key, uri string) int) {
 		key := storage.Key(uri)
 		f := byKey[key]
 		if f == nil {
-			f = &checkedFile{uri: uri, stat: ask(key, uri), exact: -1}
+			f = &checkedFile{uri: uri, stat: ask(key, uri), demand: newDemand()}
 			byKey[key] = f
 			c.files = append(c.files, f)
 		}
+		f.refs = append(f.refs, r)
 		if why := f.add(r); why != "" {
 			c.Problems = append(c.Problems, CheckProblem{Problem: ProblemOffset, File: uri, Detail: why, Expected: -1, Uses: []Use{newUse(r)}})
 		}
@@ -298,7 +248,7 @@ func (c *SnapshotCheck) decide(ctx context.Context, fsys storage.FS, answers []f
 		problem := CheckProblem{File: f.uri, Expected: f.want()}
 		why := ""
 		if a.err == nil {
-			why = f.judge(a.size)
+			why = f.wrong(a.size)
 		}
 		switch {
 		case a.err == nil && why == "":

@@ -116,7 +116,7 @@ func rules(flag string, texts []string) ([]tools.Rule, error) {
 
 func (o *relocateFlags) options(e *env, local storage.FS) (tools.RelocateOptions, error) {
 	opts := tools.RelocateOptions{
-		Target: o.target(e, local), MetadataOnly: o.metadataOnly, Unchecked: o.unchecked, MakeRelative: o.makeRelative, Jobs: e.parallel(),
+		Target: o.target(e, local), MetadataOnly: o.metadataOnly, Unchecked: o.unchecked, MakeRelative: o.makeRelative, Jobs: e.jobs,
 	}
 	var err error
 	if opts.Rewrite, err = rules("rewrite", o.rewrite); err != nil {

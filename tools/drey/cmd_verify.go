@@ -51,7 +51,7 @@ EXAMPLES
 			bar := newProgress(e, "checking")
 			defer bar.stop()
 			v, err := tools.Verify(ctx, stores(e), uris, tools.VerifyOptions{
-				Jobs:     e.parallel(),
+				Jobs:     e.jobs,
 				Progress: func(done, total int) { bar.set(done, total, 0, 0) },
 			})
 			if err != nil {

@@ -78,7 +78,7 @@ type env struct {
 	json           bool
 	quiet          bool
 	verbose        bool
-	jobs           int
+	jobs           int // 0 for the default of the operations
 	s3Endpoint     string
 	s3PathStyle    bool
 	profile        string
@@ -92,13 +92,6 @@ func (e *env) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&e.s3Endpoint, "s3-endpoint", "", "URL of an S3 server other than AWS")
 	f.BoolVar(&e.s3PathStyle, "s3-path-style", false, "put the bucket into the path, as most servers other than AWS need")
 	f.StringVar(&e.profile, "profile", "", "profile of the AWS configuration files")
-}
-
-func (e *env) parallel() int {
-	if e.jobs > 0 {
-		return e.jobs
-	}
-	return max(16, 4*runtime.NumCPU())
 }
 
 // note tells the user something that is not part of the report.
