@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
@@ -35,11 +36,21 @@ type RelocateOptions struct {
 	// MakeRelative turns the handles of files into relative ones and puts
 	// the files beside the metadata, so that the directory can be moved by plain copy.
 	MakeRelative bool
+	// Service names the service that shall import the target, whose limits
+	// are then checked: [ServiceAWS] or "".
+	Service string
 	// Jobs is the number of files to work on at once; 0 means 4 for each CPU, at least 16.
 	Jobs int
 	// Progress, if not nil, is called from several goroutines.
 	Progress func(RelocateProgress)
 }
+
+// ServiceAWS is Amazon's managed service for Apache Flink, which imports a
+// snapshot from a prefix of a bucket.
+const ServiceAWS = "aws-msf"
+
+// maxServicePrefix is the longest prefix, in characters, that ServiceAWS takes.
+const maxServicePrefix = 200
 
 func (o *RelocateOptions) jobs() int { return defaultJobs(o.Jobs) }
 
@@ -251,6 +262,9 @@ func (r *relocation) run(ctx context.Context) error {
 	if r.same && !p.options.MetadataOnly {
 		return fmt.Errorf("%s: source and target are the same directory; to change the metadata in place use --metadata-only: %w", s.Dir, ErrRefused)
 	}
+	if rest, below := storage.Rel(s.Dir, r.dir); below && rest != "" && sameStore(p.source, p.target) {
+		return fmt.Errorf("%s lies inside of the source %s, which is never changed; choose another destination: %w", r.dir, s.Dir, ErrRefused)
+	}
 	if err := r.collect(); err != nil {
 		return err
 	}
@@ -269,7 +283,23 @@ func (r *relocation) run(ctx context.Context) error {
 	if err := r.searchPayload(ctx); err != nil {
 		return err
 	}
+	r.checkService()
 	return r.checkTarget(ctx)
+}
+
+// checkService warns where the target is not what a service imports.
+func (r *relocation) checkService() {
+	p := r.plan
+	if p.options.Service != ServiceAWS {
+		return
+	}
+	_, _, path := storage.Split(r.dir)
+	if n := utf8.RuneCountInString(strings.TrimPrefix(path, "/")); storage.Scheme(r.dir) != "s3" || n > maxServicePrefix {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s imports from a prefix of an S3 bucket of at most %d characters; %s has %d", ServiceAWS, maxServicePrefix, r.dir, n))
+	}
+	if p.Absolute > 0 && !p.options.MakeRelative {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s copies the directory to a place of its own, where %s would still point here; use --make-relative", ServiceAWS, count(p.Absolute, "absolute handle")))
+	}
 }
 
 // collect gathers the distinct files and directories that the snapshot names.

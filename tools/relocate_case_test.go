@@ -534,6 +534,51 @@ func TestCrashInPlace(t *testing.T) {
 	}
 }
 
+func TestD10ImportIntoAService(t *testing.T) {
+	fsys := storage.NewMemory()
+	sp := "s3://b/ops/abc123/savepoint-0a0a0a-000000000001"
+	mixed(t, fsys, sp)
+	for _, tc := range []struct {
+		prefix   int
+		relative bool
+		warnings int
+	}{{200, true, 0}, {201, true, 1}, {200, false, 1}, {201, false, 2}} {
+		dst := "s3://c/" + strings.Repeat("p", tc.prefix)
+		p, err := PlanRelocate(t.Context(), fsys, sp, dst, RelocateOptions{Service: ServiceAWS, MakeRelative: tc.relative})
+		if err != nil || len(p.Warnings) != tc.warnings {
+			t.Errorf("%+v: %v, %q", tc, err, p.Warnings)
+		}
+	}
+	relocated(t, fsys, sp, "s3://c/import", RelocateOptions{Service: ServiceAWS, MakeRelative: true})
+	checkComplete(t, fsys, "s3://c/import")
+}
+
+// TestRulesThatCollide has rules by which two files would become one.
+func TestRulesThatCollide(t *testing.T) {
+	fsys := storage.NewMemory()
+	sp := "s3://b/savepoint-0a0a0a-000000000001"
+	put(t, fsys, "s3://b/one/f", 5)
+	put(t, fsys, "s3://b/two/f", 5)
+	put(t, fsys, sp+"/f", 5)
+	for _, other := range []metadata.Stream{file(t, "s3://b/two/f", 5), &metadata.RelativeFile{Path: "f", Size: 5}} {
+		dir := fmt.Sprintf("%s/%d", sp, other.Tag())
+		put(t, fsys, dir+"/f", 5)
+		putMetadata(t, fsys, dir, &metadata.Snapshot{Version: metadata.Version3, Operators: []metadata.Operator{
+			operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(file(t, "s3://b/one/f", 5), []metadata.Stream{other}, nil)})}})
+		refused(t, fsys, dir, "s3://c/x", RelocateOptions{Rewrite: []Rule{{"s3://b/one", "s3://c/x"}, {"s3://b/two", "s3://c/x"}}}, "would become s3://c/x/f", "same place")
+		wantNothing(t, fsys, "s3://c")
+		relocated(t, fsys, dir, "s3://d/"+storage.Base(dir), RelocateOptions{})
+		checkComplete(t, fsys, "s3://d/"+storage.Base(dir))
+	}
+}
+
+func TestTargetInsideSource(t *testing.T) {
+	fsys := storage.NewMemory()
+	sp := "s3://b/savepoint-0a0a0a-000000000001"
+	mixed(t, fsys, sp)
+	refused(t, fsys, sp, sp+"/copy", RelocateOptions{}, "inside of the source")
+}
+
 func TestD11PathsTooLong(t *testing.T) {
 	fsys := storage.NewMemory()
 	sp := "s3://b/" + strings.Repeat("x", 33) // 40 bytes

@@ -52,6 +52,9 @@ func (r *relocation) choose() error {
 		}
 	}
 	if len(problems) == 0 {
+		if err := r.oneFileEach(); err != nil {
+			return err
+		}
 		return r.relativeInPlace()
 	}
 	e := &ProblemsError{Problems: problems, Refused: true}
@@ -67,6 +70,29 @@ func (r *relocation) choose() error {
 	e.What = fmt.Sprintf("%s: %d paths match no --rewrite rule; nothing was written:", r.plan.snapshot.URI, len(problems))
 	e.Advice = "add a rule for each of: " + listSome(sortedKeys(missing)) + " (such as --rewrite FROM=TO)"
 	return e
+}
+
+// oneFileEach refuses rules that would make two files one.
+func (r *relocation) oneFileEach() error {
+	var problems []FileProblem
+	at := make(map[string]*sourceFile, len(r.order))
+	for _, f := range r.order {
+		key := storage.Key(f.target)
+		if other := at[key]; other != nil && storage.Key(other.actual) != storage.Key(f.actual) {
+			problems = append(problems, problem(f.first, f.recorded, fmt.Sprintf("would become %s, as would %s", f.target, other.recorded)))
+			continue
+		}
+		if storage.Base(f.target) == MetadataName && key == storage.Key(r.plan.Target) {
+			problems = append(problems, problem(f.first, f.recorded, "would become the metadata file"))
+			continue
+		}
+		at[key] = f
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &ProblemsError{What: r.plan.snapshot.URI + ": different files would get the same place; nothing was written:", Problems: problems, Refused: true,
+		Advice: "use rules that keep them apart, or none: files are then given names of their own"}
 }
 
 // relativeInPlace refuses to make handles relative in place whose files lie elsewhere.

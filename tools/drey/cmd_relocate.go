@@ -54,6 +54,7 @@ type relocateFlags struct {
 	metadataOnly    bool
 	unchecked       bool
 	makeRelative    bool
+	service         string
 	dryRun          bool
 	manifest        string
 	manifestFormat  string
@@ -74,6 +75,7 @@ func cmdRelocate() *command {
 			f.BoolVar(&o.metadataOnly, "metadata-only", false, "rewrite only the metadata; the files are in place already")
 			f.BoolVar(&o.unchecked, "unchecked", false, "with --metadata-only: don't check that the files are there")
 			f.BoolVar(&o.makeRelative, "make-relative", false, "put all files beside _metadata under relative paths, so that the directory can be moved by plain copy")
+			f.StringVar(&o.service, "import-to", "", "warn of what a managed service would not import: aws-msf")
 			f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show what would be done")
 			f.StringVar(&o.manifest, "manifest", "", "copy nothing, but list what to copy in `FILE`, for another tool; finish with --metadata-only")
 			f.StringVar(&o.manifestFormat, "manifest-format", string(tools.ManifestS3Batch), "s3-batch (bucket,key as S3 Batch Operations reads it) or pairs (source,target)")
@@ -116,7 +118,7 @@ func rules(flag string, texts []string) ([]tools.Rule, error) {
 
 func (o *relocateFlags) options(e *env, local storage.FS) (tools.RelocateOptions, error) {
 	opts := tools.RelocateOptions{
-		Target: o.target(e, local), MetadataOnly: o.metadataOnly, Unchecked: o.unchecked, MakeRelative: o.makeRelative, Jobs: e.jobs,
+		Target: o.target(e, local), MetadataOnly: o.metadataOnly, Unchecked: o.unchecked, MakeRelative: o.makeRelative, Service: o.service, Jobs: e.jobs,
 	}
 	var err error
 	if opts.Rewrite, err = rules("rewrite", o.rewrite); err != nil {
@@ -135,6 +137,8 @@ func (o *relocateFlags) check(args []string) error {
 		return usagef("--unchecked is for --metadata-only")
 	case o.makeRelative && len(o.rewrite) > 0:
 		return usagef("--make-relative leaves no absolute paths, so that --rewrite would have no effect")
+	case o.service != "" && o.service != tools.ServiceAWS:
+		return usagef("--import-to knows %s only", tools.ServiceAWS)
 	case o.manifest != "" && o.metadataOnly:
 		return usagef("--manifest lists what to copy, --metadata-only copies nothing; use one after the other")
 	case o.manifestFormat != string(tools.ManifestS3Batch) && o.manifestFormat != string(tools.ManifestPairs):
