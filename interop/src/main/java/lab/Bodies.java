@@ -4,8 +4,6 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
@@ -314,7 +312,6 @@ final class Bodies {
                 c.conf("s3.entropy.key", "_entropy_");
                 c.conf("s3.entropy.length", "4");
             }
-            List<String> uris = new ArrayList<>();
             try (Run run = c.run(1, null, null).submit()) {
                 int r = 2;
                 for (SavepointFormatType f : savepoints) {
@@ -329,7 +326,7 @@ final class Bodies {
                 }
                 run.cancel();
             }
-            S3.export(root, new File(c.dir, "s3"), bucket);
+            S3.export(root, entropy ? "" : prefix, new File(c.dir, "s3"), bucket); // entropy leads anywhere
         };
     }
 

@@ -108,6 +108,9 @@ final class Cases {
                 t.put("note", note);
             }
             snapshots.removeIf(s -> !new File(dir, s.get("dir") + "/_metadata").exists()); // subsumed ones
+            if (snapshots.isEmpty()) {
+                throw new IllegalStateException("no snapshot is left of what was taken");
+            }
             t.put("snapshots", snapshots);
             if (snapshots.stream().noneMatch(s -> s.get("dir").toString().startsWith(ckpt + "/"))) {
                 FileUtils.deleteDirectory(new File(ckptDir())); // a savepoint case: empty, or helper checkpoints

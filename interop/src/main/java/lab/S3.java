@@ -48,23 +48,27 @@ final class S3 {
         }
     }
 
-    /** Copies all objects below root to dir/bucket, and writes dir/listing.json. */
-    static void export(String root, File dir, String bucket) throws Exception {
+    /**
+     * Copies all objects below root + prefix to dir/bucket, and writes dir/listing.json. The plugin decodes the names that it
+     * lists (%20 and + become spaces), so names with such characters must be in the prefix.
+     */
+    static void export(String root, String prefix, File dir, String bucket) throws Exception {
         List<Map<String, Object>> objects = new ArrayList<>();
-        export(new Path(root + "/").getFileSystem(), new Path(root + "/"), root, new File(dir, bucket), objects);
+        export(new Path(root + "/").getFileSystem(), root + prefix + "/", root, new File(dir, bucket), objects);
         dir.mkdirs();
         Main.JSON.writeValue(new File(dir, "listing.json"), Map.of("bucket", bucket, "objects", objects));
     }
 
-    private static void export(FileSystem fs, Path at, String root, File dir, List<Map<String, Object>> objects) throws Exception {
-        for (FileStatus s : fs.listStatus(at)) {
+    private static void export(FileSystem fs, String at, String root, File dir, List<Map<String, Object>> objects) throws Exception {
+        for (FileStatus s : fs.listStatus(new Path(at))) {
+            String name = at + s.getPath().getName();
             if (s.isDir()) {
-                export(fs, s.getPath(), root, dir, objects);
+                export(fs, name + "/", root, dir, objects);
                 continue;
             }
-            String key = s.getPath().toString().substring(root.length() + 1);
+            String key = name.substring(root.length() + 1);
             byte[] body;
-            try (InputStream in = fs.open(s.getPath())) {
+            try (InputStream in = fs.open(new Path(name))) {
                 body = in.readAllBytes();
             }
             File f = new File(dir, key);
