@@ -369,7 +369,9 @@ const (
 	stateTags     keyedSet = 1<<TagKeyGroups | 1<<TagSavepointKeyGroups | 1<<TagKeyGroupsV2 | 1<<TagIncremental | 1<<TagIncrementalV2
 	changeTags    keyedSet = 1<<TagChangelogMemory | 1<<TagChangelogFile | 1<<TagChangelogFileV2
 	changelogTags keyedSet = 1<<TagChangelog | 1<<TagChangelogV2
-	anyKeyed               = stateTags | changeTags | changelogTags
+	// laterTags are of Flink 1.16, and so in no file of 1.14.
+	laterTags keyedSet = 1<<TagChangelogV2 | 1<<TagChangelogFileV2
+	anyKeyed           = stateTags | changeTags | changelogTags
 )
 
 func (d *decoder) keyed(field string, allowed keyedSet) Keyed {
@@ -377,6 +379,9 @@ func (d *decoder) keyed(field string, allowed keyedSet) Keyed {
 	tag := Tag(d.U8(field))
 	if d.Failed() || tag == TagNull {
 		return nil
+	}
+	if d.dialect == Dialect114 {
+		allowed &^= laterTags
 	}
 	if tag > 31 || allowed&(1<<tag) == 0 {
 		d.badTag(off, tag, "keyed state")

@@ -1,10 +1,13 @@
 package metadata
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -241,5 +244,28 @@ func TestPublicVersions(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("%d files of version 0", n)
+	}
+}
+
+// TestDialect114HasNoLaterTags puts tags of Flink 1.16 where a file of 1.14
+// has a byte of that value: such a file must be refused or come out as it went in.
+func TestDialect114HasNoLaterTags(t *testing.T) {
+	files, err := filepath.Glob("testdata/1.14.6/*")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	later := map[byte]byte{byte(TagChangelog): byte(TagChangelogV2), byte(TagChangelogFile): byte(TagChangelogFileV2)}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, b := range data {
+			if to, ok := later[b]; ok {
+				mutated := bytes.Clone(data)
+				mutated[i] = to
+				_, _ = checkLaw(t, fmt.Sprintf("%s, byte %d", f, i), mutated)
+			}
+		}
 	}
 }
