@@ -2,14 +2,14 @@
 # run-metadata.sh [LINES]: builds both programs, writes _metadata files with Flink, measures Flink and drey on these same files by
 # turns, and prints Markdown tables. LINES (default: target/metadata.jsonl) gets the measurements, one JSON line each.
 # FLINK (2.3.0) or 1.20.5; HANDLES ("1000 10000 100000 1000000"); ROUNDS (2): in each second one drey comes first;
-# LAP_SECONDS (4): CPU time for a measurement, half of it to warm up; GC ("G1 Parallel"): collectors, of which Flink gets the
+# LAP_SECONDS (10): CPU time for a measurement, half of it to warm up; GC ("G1 Parallel"): collectors, of which Flink gets the
 # better; DATA (target/data): where the files go; XMX: see run.sh.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 export FLINK=${FLINK:-2.3.0}
 lines=$(readlink -f "${1:-$here/target/metadata.jsonl}")
 data=${DATA:-$here/target/data}/$FLINK
-seconds=${LAP_SECONDS:-4}
+seconds=${LAP_SECONDS:-10}
 bench=$here/target/bench
 "$here/build.sh" "$FLINK"
 
