@@ -31,6 +31,9 @@ type RelocateOptions struct {
 	// MetadataOnly writes the metadata and copies nothing: the files are at
 	// their new places already.
 	MetadataOnly bool
+	// Output is, with MetadataOnly, the metadata file to write, for example
+	// on another disk; "" means _metadata in the destination.
+	Output string
 	// Unchecked leaves out, with MetadataOnly, the check that they are.
 	Unchecked bool
 	// MakeRelative turns the handles of files into relative ones and puts
@@ -172,24 +175,36 @@ type sourceFile struct {
 }
 
 // PlanRelocate finds out what it takes to move the snapshot src to the
-// directory dst. With o.MetadataOnly dst may be empty, which means in place,
-// or the URI of the metadata file to write. Nothing is changed.
+// directory dst, or with the metadata file dst if it is named _metadata. With
+// o.MetadataOnly dst may be empty, which means in place. Nothing is changed.
 func PlanRelocate(ctx context.Context, fsys storage.FS, src, dst string, o RelocateOptions) (*RelocatePlan, error) {
 	s, err := Open(ctx, fsys, src)
 	if err != nil {
 		return nil, err
 	}
-	p := &RelocatePlan{Source: s.URI, Chosen: s.Chosen, Version: s.Version, snapshot: s, options: o, source: fsys, target: o.Target}
+	p := &RelocatePlan{
+		Source: s.URI, Chosen: s.Chosen, Version: s.Version, snapshot: s, options: o, source: fsys, target: o.Target,
+		Moved: []PathChange{}, Rewritten: []PathChange{}, Files: []FileCopy{}, Payload: []PayloadURI{}, Warnings: []string{},
+	}
 	if p.target == nil {
 		p.target = fsys
 	}
 	if err := mustRoundTrip(s); err != nil {
 		return nil, err
 	}
-	if p.Target, err = p.metadataTarget(ctx, dst); err != nil {
+	for i, rule := range o.Rewrite {
+		for _, other := range o.Rewrite[:i] {
+			if storage.Key(rule.From) == storage.Key(other.From) && storage.Key(rule.To) != storage.Key(other.To) {
+				return nil, fmt.Errorf("two rules for %s: %s and %s: %w", rule.From, other.To, rule.To, ErrRefused)
+			}
+		}
+	}
+	dir, uri, err := p.destination(ctx, dst)
+	if err != nil {
 		return nil, err
 	}
-	r := &relocation{plan: p, dir: storage.Dir(p.Target), files: map[string]*sourceFile{}, dirs: map[string]*directory{}}
+	p.Target = uri
+	r := &relocation{plan: p, dir: dir, files: map[string]*sourceFile{}, dirs: map[string]*directory{}}
 	if err := r.run(ctx); err != nil {
 		return nil, err
 	}
@@ -209,28 +224,34 @@ func mustRoundTrip(s *Snapshot) error {
 	return nil
 }
 
-func (p *RelocatePlan) metadataTarget(ctx context.Context, dst string) (string, error) {
-	if dst == "" {
-		if !p.options.MetadataOnly {
-			return "", errors.New("no destination")
-		}
-		return p.snapshot.URI, nil
-	}
-	dst = storage.Clean(dst)
-	if storage.Base(dst) == MetadataName {
-		return dst, nil
-	}
-	if !p.options.MetadataOnly {
-		return storage.Join(dst, MetadataName), nil
-	}
-	info, err := p.target.Stat(ctx, dst)
+// destination gives the directory of the new snapshot and its metadata file.
+func (p *RelocatePlan) destination(ctx context.Context, dst string) (dir, uri string, err error) {
+	o := &p.options
 	switch {
-	case err == nil && info.Dir:
-		return storage.Join(dst, MetadataName), nil
-	case err == nil || errors.Is(err, fs.ErrNotExist):
-		return dst, nil
+	case o.Output != "" && !o.MetadataOnly:
+		return "", "", errors.New("only with MetadataOnly the metadata is written elsewhere")
+	case dst == "" && !o.MetadataOnly:
+		return "", "", errors.New("no destination")
+	case dst == "":
+		dir, uri = p.snapshot.Dir, p.snapshot.URI
+	case storage.Base(dst) == MetadataName:
+		uri = storage.Clean(dst)
+		dir = storage.Dir(uri)
+	default:
+		dir = storage.Clean(dst)
+		uri = storage.Join(dir, MetadataName)
+		info, err := p.target.Stat(ctx, dir)
+		if err == nil && !info.Dir {
+			return "", "", fmt.Errorf("%s: a file, not a directory: %w", dir, ErrRefused)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", "", err
+		}
 	}
-	return "", err
+	if o.Output != "" {
+		uri = storage.Clean(o.Output)
+	}
+	return dir, uri, nil
 }
 
 // relocation is the work of planning.
@@ -255,12 +276,16 @@ func (r *relocation) run(ctx context.Context) error {
 	s := p.snapshot
 	r.same = storage.Key(r.dir) == storage.Key(s.Dir) && sameStore(p.source, p.target)
 	if r.same && !p.options.MetadataOnly && len(p.options.Rewrite) == 0 && !p.options.MakeRelative {
-		p.Done, p.SameMetadata, p.Why = true, true, "source and target are the same directory"
-		p.out = s.Data
-		return nil
+		return r.ontoItself(ctx)
 	}
 	if r.same && !p.options.MetadataOnly {
 		return fmt.Errorf("%s: source and target are the same directory; to change the metadata in place use --metadata-only: %w", s.Dir, ErrRefused)
+	}
+	if p.options.MakeRelative && s.Version == metadata.Version1 {
+		return fmt.Errorf("%s: version 1, which only Flink %s reads, and these know no relative handles: %w", s.URI, s.Version.Readers(), ErrRefused)
+	}
+	if p.options.MakeRelative && s.Version == metadata.Version2 {
+		p.Warnings = append(p.Warnings, "relative handles in metadata of version 2: Flink 1.11 and later reads it, 1.10 and earlier does not")
 	}
 	if rest, below := storage.Rel(s.Dir, r.dir); below && rest != "" && sameStore(p.source, p.target) {
 		return fmt.Errorf("%s lies inside of the source %s, which is never changed; choose another destination: %w", r.dir, s.Dir, ErrRefused)
@@ -285,6 +310,31 @@ func (r *relocation) run(ctx context.Context) error {
 	}
 	r.checkService()
 	return r.checkTarget(ctx)
+}
+
+// ontoItself is the relocation of a snapshot to where it is: nothing is to
+// be done, if everything is there.
+func (r *relocation) ontoItself(ctx context.Context) error {
+	p := r.plan
+	if err := r.collect(); err != nil {
+		return err
+	}
+	uris := make([]string, len(r.order))
+	for i, f := range r.order {
+		f.actual, f.target = f.recorded, f.recorded
+		uris[i] = f.recorded
+	}
+	places, err := statAll(ctx, p.source, uris, p.options.jobs(), nil)
+	if err != nil {
+		return err
+	}
+	if err := r.complain(places, uris, "not where the metadata says, and source and target are the same directory, so that nothing would be copied:",
+		"if the snapshot was moved as a whole, `drey relocate --metadata-only` corrects its metadata in place"); err != nil {
+		return err
+	}
+	p.Done, p.SameMetadata, p.Why = true, true, "source and target are the same directory"
+	p.out = p.snapshot.Data
+	return nil
 }
 
 // checkService warns where the target is not what a service imports.

@@ -176,9 +176,9 @@ func TestD01AbsoluteSavepointToAnotherBucket(t *testing.T) {
 		}
 
 		// Back again to where it came from gives the bytes of the beginning.
-		back := RelocateOptions{Rewrite: []Rule{{to, "s3://old-b"}}, MetadataOnly: true}
-		relocated(t, fsys, dst, dst+"/back", back)
-		got, err := storage.ReadAll(t.Context(), fsys, dst+"/back", 0)
+		back := RelocateOptions{Rewrite: []Rule{{to, "s3://old-b"}}, MetadataOnly: true, Output: "s3://other/back"}
+		relocated(t, fsys, dst, sp, back)
+		got, err := storage.ReadAll(t.Context(), fsys, "s3://other/back", 0)
 		if err != nil || !bytes.Equal(got, before) {
 			t.Errorf("mapped back: other bytes, %v", err)
 		}
@@ -364,8 +364,8 @@ func TestD06OtherSpellingsOfSchemeAndAuthority(t *testing.T) {
 	putMetadata(t, fsys, dir, &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{
 		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(shared[0], shared[1:], nil)})}})
 	// One rule switches the name service of all spellings.
-	relocated(t, fsys, dir, dir+"/new", RelocateOptions{MetadataOnly: true, Unchecked: true, Rewrite: []Rule{{"hdfs://ns1", "hdfs://ns2"}}})
-	for p := range paths(t, fsys, dir+"/new") {
+	relocated(t, fsys, dir, "", RelocateOptions{MetadataOnly: true, Unchecked: true, Output: "hdfs://ns1/new", Rewrite: []Rule{{"hdfs://ns1", "hdfs://ns2"}}})
+	for p := range paths(t, fsys, "hdfs://ns1/new") {
 		if !strings.HasPrefix(p, "hdfs://ns2/f/ck/") {
 			t.Errorf("%s", p)
 		}

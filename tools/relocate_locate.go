@@ -22,14 +22,14 @@ func (r *relocation) locate(ctx context.Context) error {
 		ctx: ctx, fsys: p.source, dir: p.snapshot.Dir, rules: p.options.Moved,
 		// Metadata that is corrected in place shall name the files beside it,
 		// also while the originals still exist.
-		preferNear: p.options.MetadataOnly,
+		preferNear: p.options.MetadataOnly && r.same,
 	}
 	for _, f := range r.order {
 		if f.first.Kind == metadata.RefRelative {
 			f.actual = f.recorded
 		}
 	}
-	if p.options.MetadataOnly && (len(p.options.Rewrite) > 0 || !r.same) {
+	if p.options.MetadataOnly && len(p.options.Rewrite) > 0 {
 		for _, f := range r.order {
 			f.actual = f.recorded
 		}
@@ -38,6 +38,9 @@ func (r *relocation) locate(ctx context.Context) error {
 		}
 		return nil // only the new places count
 	}
+	// What was beside the metadata shall be so again. If the source is gone
+	// already, what is recorded has to do.
+	elsewhere := p.options.MetadataOnly && !r.same
 
 	var dirs []string
 	byDir := map[string][]*sourceFile{}
@@ -53,6 +56,9 @@ func (r *relocation) locate(ctx context.Context) error {
 	moved := changes{}
 	for _, d := range dirs {
 		place, err := l.find(d, byDir[d])
+		if err != nil && ctx.Err() == nil && elsewhere {
+			place, err = d, nil
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.snapshot.URI, err)
 		}
@@ -98,45 +104,55 @@ func (l *locator) find(dir string, files []*sourceFile) (string, error) {
 		return to, nil
 	}
 	probe := spread(files, samples)
-	recorded, err := l.hits(dir, probe)
-	if err != nil && !l.preferNear && !unreachable(err) {
+	recorded, cannotLook := l.hits(dir, probe) // a place that can't be looked at may still not be the right one
+	if err := l.ctx.Err(); err != nil {
 		return "", err
 	}
-	if recorded == len(probe) && !l.preferNear {
+	whole := recorded == len(probe)
+	if whole && (!l.preferNear || l.own(dir)) {
 		return dir, nil
 	}
 	for _, rule := range l.learned {
-		if to, ok := apply([]Rule{rule}, dir); ok && storage.Key(to) != storage.Key(dir) {
-			if n, err := l.hits(to, probe); err == nil && n == len(probe) && recorded == 0 {
+		if to, ok := apply([]Rule{rule}, dir); ok && storage.Key(to) != storage.Key(dir) && recorded == 0 {
+			if n, err := l.hits(to, probe); err == nil && n == len(probe) {
 				return to, nil
 			}
 		}
 	}
 
-	best, candidates := 0, []candidate(nil)
+	best, near, candidates := 0, 0, []candidate(nil)
 	for _, c := range l.candidates(dir) {
 		n, err := l.hits(c.dir, probe)
 		switch {
 		case l.ctx.Err() != nil:
 			return "", l.ctx.Err()
-		case err != nil: // what can't be looked at is no candidate
+		case errors.Is(err, fs.ErrPermission) && cannotLook == nil:
+			cannotLook = err
 		case n > best:
 			best, candidates = n, []candidate{c}
 		case n > 0 && n == best && !slices.ContainsFunc(candidates, func(o candidate) bool { return storage.Key(o.dir) == storage.Key(c.dir) }):
 			candidates = append(candidates, c)
 		}
 	}
+	for _, c := range candidates {
+		if l.own(c.dir) || namesJob(c.suffix) {
+			near++
+		}
+	}
+	// In metadata that is corrected in place, a candidate in the layout of a job
+	// wins over a recorded place elsewhere that still exists: it is the copy.
+	copied := l.preferNear && near == 1 && len(candidates) == 1 && best == len(probe)
 	switch {
-	case recorded > 0 && recorded >= best && !l.preferNear:
-		return dir, nil
-	case best == 0 && (recorded > 0 || err == nil):
-		return dir, nil // missing; the check will list the files
+	case best == 0 && cannotLook == nil, best == 0 && whole:
+		return dir, nil // as recorded, or missing: the check will list the files
 	case best == 0:
-		return "", fmt.Errorf("the files recorded in %s can't be reached: %w: if they were moved, say where with --moved %s=DIR; to change only the metadata, use --metadata-only with --rewrite: %w", dir, err, dir, ErrRefused)
-	case len(candidates) > 1 || recorded > 0 && !l.preferNear:
+		return "", fmt.Errorf("the files recorded in %s can't be reached: %w: if they were moved, say where with --moved %s=DIR; to change only the metadata, use --metadata-only with --rewrite: %w", dir, cannotLook, dir, ErrRefused)
+	case recorded >= best && !l.preferNear:
+		return dir, nil
+	case len(candidates) > 1 || recorded > 0 && !copied:
 		var names []string
-		if recorded > 0 && !l.preferNear {
-			names = append(names, dir+" (as recorded, incomplete)")
+		if recorded > 0 {
+			names = append(names, dir+" (as recorded)")
 		}
 		for _, c := range candidates {
 			names = append(names, c.dir)
@@ -147,6 +163,19 @@ func (l *locator) find(dir string, files []*sourceFile) (string, error) {
 	l.learned = append(l.learned, c.rule)
 	return c.dir, nil
 }
+
+// own says that dir is the snapshot's directory or in that of its job.
+func (l *locator) own(dir string) bool {
+	job := l.dir
+	if _, ok := checkpointNumber(storage.Base(job)); ok {
+		job = storage.Dir(job)
+	}
+	_, ok := storage.Rel(job, dir)
+	return ok
+}
+
+// namesJob says that a job's id is among the segments.
+func namesJob(segments []string) bool { return slices.ContainsFunc(segments, jobIDPattern.MatchString) }
 
 // findDirectory gives the place of a directory of file merging, which need
 // not hold a file and, on a store without directories, need not exist.
@@ -184,12 +213,6 @@ func (l *locator) findDirectory(dir string) string {
 	return dir
 }
 
-// unreachable says that this machine can never look at a place: the scheme
-// has no store here, or it is a path of Windows.
-func unreachable(err error) bool {
-	return errors.Is(err, storage.ErrScheme) || errors.Is(err, fs.ErrInvalid)
-}
-
 // spread picks up to n elements evenly.
 func spread[T any](list []T, n int) []T {
 	if len(list) <= n {
@@ -220,8 +243,9 @@ func (l *locator) hits(dir string, files []*sourceFile) (int, error) {
 
 // candidate is a directory that may be where another one went.
 type candidate struct {
-	dir  string
-	rule Rule // of the roots that make the difference
+	dir    string
+	rule   Rule     // of the roots that make the difference
+	suffix []string // of the recorded path, that stayed
 }
 
 // candidates lists the directories near the snapshot that end as the recorded
@@ -237,7 +261,7 @@ func (l *locator) candidates(recorded string) []candidate {
 	add := func(at string, suffix int) {
 		dir := storage.Join(at, segments[len(segments)-suffix:]...)
 		if storage.Key(dir) != storage.Key(recorded) {
-			list = append(list, candidate{dir, Rule{From: root(suffix), To: at}})
+			list = append(list, candidate{dir, Rule{From: root(suffix), To: at}, segments[len(segments)-suffix:]})
 		}
 	}
 	add(l.dir, 0)

@@ -226,7 +226,7 @@ func (s *search) find(data []byte, hit func(at int, prefix, sample string)) {
 			}
 			at := from + i
 			end := at + len(prefix)
-			for end < len(data) && end < at+300 && data[end] > ' ' && data[end] != '"' && data[end] != 0x7f {
+			for end < len(data) && end < at+300 && data[end] >= ' ' && data[end] != '"' && data[end] != 0x7f {
 				end++
 			}
 			hit(at, prefix, strings.ToValidUTF8(string(data[at:end]), ""))

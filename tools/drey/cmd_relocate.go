@@ -34,7 +34,12 @@ their recorded paths, and the report says what was found; or say it with --moved
 
 With --metadata-only nothing is copied. Without DST, _metadata is rewritten in place
 so that it names the files where they are now, or where --rewrite says, and the old one is
-kept as _metadata.before-relocate; with DST (a directory or file) it is written there.
+kept as _metadata.before-relocate. With DST, to which the files were copied by
+other means, it is written there; --output writes it to any other file.
+
+A file that is at the target already, with the right size, counts as copied:
+Flink never changes a file, and its names are random. Two runs at once with one target
+are safe, but one of them may fail; run it again.
 
 Paths are opaque text: %20 means these three characters. State is copied as it is;
 paths inside state (of file sinks, say) are reported, never rewritten.
@@ -55,6 +60,7 @@ type relocateFlags struct {
 	unchecked       bool
 	makeRelative    bool
 	service         string
+	output          string
 	dryRun          bool
 	manifest        string
 	manifestFormat  string
@@ -73,6 +79,7 @@ func cmdRelocate() *command {
 			f.StringArrayVar(&o.rewrite, "rewrite", nil, "`FROM=TO`: recorded paths at and below FROM shall point to TO; may be repeated")
 			f.StringArrayVar(&o.moved, "moved", nil, "`FROM=TO`: files recorded at and below FROM now lie at TO; may be repeated")
 			f.BoolVar(&o.metadataOnly, "metadata-only", false, "rewrite only the metadata; the files are in place already")
+			f.StringVarP(&o.output, "output", "o", "", "with --metadata-only: write the metadata to `FILE`, in place of _metadata in DST or SRC")
 			f.BoolVar(&o.unchecked, "unchecked", false, "with --metadata-only: don't check that the files are there")
 			f.BoolVar(&o.makeRelative, "make-relative", false, "put all files beside _metadata under relative paths, so that the directory can be moved by plain copy")
 			f.StringVar(&o.service, "import-to", "", "warn of what a managed service would not import: aws-msf")
@@ -124,6 +131,11 @@ func (o *relocateFlags) options(e *env, local storage.FS) (tools.RelocateOptions
 	if opts.Rewrite, err = rules("rewrite", o.rewrite); err != nil {
 		return opts, err
 	}
+	if o.output != "" {
+		if opts.Output, err = target(o.output); err != nil {
+			return opts, err
+		}
+	}
 	opts.Moved, err = rules("moved", o.moved)
 	return opts, err
 }
@@ -133,6 +145,8 @@ func (o *relocateFlags) check(args []string) error {
 	switch {
 	case len(args) == 1 && !o.metadataOnly:
 		return usagef("name the destination; only --metadata-only works in place")
+	case o.output != "" && !o.metadataOnly:
+		return usagef("--output is for --metadata-only")
 	case o.unchecked && !o.metadataOnly:
 		return usagef("--unchecked is for --metadata-only")
 	case o.makeRelative && len(o.rewrite) > 0:
@@ -289,7 +303,7 @@ func printRelocated(e *env, o *relocateFlags, r *relocateResult) {
 	switch {
 	case r.Manifest != nil:
 		fmt.Fprintf(w, "%s lists %s (%s); when they are copied, finish with\n  drey relocate --metadata-only%s %s %s\n",
-			o.manifest, plural(r.Manifest.Files, "file"), size(r.Manifest.Bytes), rewriteFlags(o), shellQuote(storage.Dir(p.Source)), shellQuote(storage.Dir(p.Target)))
+			shellQuote(o.manifest), plural(r.Manifest.Files, "file"), size(r.Manifest.Bytes), repeated(e, o), shellQuote(storage.Dir(p.Source)), shellQuote(storage.Dir(p.Target)))
 		if r.Manifest.Bucket != "" {
 			fmt.Fprintf(w, "S3 Batch Operations: destination bucket %s, key prefix %q\n", r.Manifest.Bucket, r.Manifest.Prefix)
 		}
@@ -304,10 +318,32 @@ func printRelocated(e *env, o *relocateFlags, r *relocateResult) {
 	}
 }
 
-func rewriteFlags(o *relocateFlags) string {
+// repeated gives the options that the second half of a copy by other means needs too.
+func repeated(e *env, o *relocateFlags) string {
 	var b strings.Builder
+	add := func(flag, value string) {
+		if value != "" {
+			b.WriteString(" " + flag + " " + shellQuote(value))
+		}
+	}
 	for _, r := range o.rewrite {
-		b.WriteString(" --rewrite " + shellQuote(r))
+		add("--rewrite", r)
+	}
+	for _, r := range o.moved {
+		add("--moved", r)
+	}
+	if o.makeRelative {
+		b.WriteString(" --make-relative")
+	}
+	add("--s3-endpoint", e.s3Endpoint)
+	add("--profile", e.profile)
+	if e.s3PathStyle {
+		b.WriteString(" --s3-path-style")
+	}
+	add("--target-s3-endpoint", o.targetEndpoint)
+	add("--target-profile", o.targetProfile)
+	if o.targetPathStyle {
+		b.WriteString(" --target-s3-path-style")
 	}
 	return b.String()
 }
