@@ -145,14 +145,14 @@ func Inspect(ctx context.Context, fsys storage.FS, arg string, o InspectOptions)
 func inspect(s *Snapshot, o InspectOptions) *Inspection {
 	r := &Inspection{
 		Snapshot: s.URI, Directory: s.Dir, Chosen: s.Chosen, MetadataBytes: int64(len(s.Data)),
-		Version: s.Version, WrittenBy: s.Version.Writers(), ReadBy: s.Version.Readers(), CheckpointID: s.CheckpointID,
+		Version: s.Version, WrittenBy: s.Version.Writers(), ReadBy: readBy(s.Snapshot), CheckpointID: s.CheckpointID,
 		Warnings: []string{}, Notes: []string{}, Operators: []OperatorInfo{}, Places: []PlaceInfo{},
 	}
 	switch s.Dialect {
 	case metadata.Dialect111:
-		r.Dialect, r.WrittenBy, r.ReadBy = s.Dialect.String(), "1.11", "1.11 only: later releases can't read its in-flight data"
+		r.Dialect, r.WrittenBy = s.Dialect.String(), "1.11"
 	case metadata.Dialect114:
-		r.Dialect, r.WrittenBy, r.ReadBy = s.Dialect.String(), "1.14", "1.14 only: later releases can't read its changelog handles"
+		r.Dialect, r.WrittenBy = s.Dialect.String(), "1.14"
 	}
 	p := newPlaces(s)
 	info := s.Properties.Info()
@@ -179,11 +179,48 @@ func inspect(s *Snapshot, o InspectOptions) *Inspection {
 	r.UnmatchedUIDs = uids.unmatched()
 	r.countFiles(s, p)
 	r.SelfContained.judge(r.Kind, p)
+	if r.SelfContained.Convertible && s.Version <= metadata.Version2 {
+		r.SelfContained.forOldVersion(s.Version)
+	}
 	if o.Top > 0 {
 		r.breakDown(s, large)
 	}
 	r.remark(s, p, info)
 	return r
+}
+
+// readBy says which releases of Flink read a snapshot's metadata.
+func readBy(s *metadata.Snapshot) string {
+	switch s.Dialect {
+	case metadata.Dialect111:
+		return "1.11 only: later releases can't read its in-flight data"
+	case metadata.Dialect114:
+		return "1.14 only: later releases can't read its changelog handles"
+	}
+	if s.Version > metadata.Version2 {
+		return s.Version.Readers()
+	}
+	for r := range s.Refs() {
+		if r.Kind != metadata.RefRelative {
+			continue
+		}
+		if s.Version == metadata.Version1 {
+			return "none: relative handles came with 1.11, which does not read version 1"
+		}
+		return "1.11 and later, because of its relative handles"
+	}
+	return s.Version.Readers()
+}
+
+// forOldVersion says what relative handles would cost, which came with Flink 1.11.
+func (c *SelfContained) forOldVersion(v metadata.Version) {
+	const offer = "can be converted with relocate --make-relative"
+	if v == metadata.Version1 {
+		c.Convertible = false
+		c.Headline = strings.Replace(c.Headline, offer, "use relocate; this version has no relative handles", 1)
+		return
+	}
+	c.Headline = strings.Replace(c.Headline, offer, offer+", for Flink 1.11 and later", 1)
 }
 
 // kindOf tells what a snapshot is, from its name and layout if it does not say.

@@ -124,7 +124,7 @@ func Preflight(ctx context.Context, fsys storage.FS, arg string, o PreflightOpti
 
 func preflight(s *Snapshot, o PreflightOptions) *PreflightReport {
 	r := &PreflightReport{
-		Snapshot: s.URI, Chosen: s.Chosen, Version: s.Version, ReadBy: s.Version.Readers(), CheckpointID: s.CheckpointID,
+		Snapshot: s.URI, Chosen: s.Chosen, Version: s.Version, ReadBy: readBy(s.Snapshot), CheckpointID: s.CheckpointID,
 		AllowedMax: keygroup.UpperBound, Operators: []PreflightOperator{}, Groups: []MaxParallelismUses{},
 		Problems: []string{}, Warnings: []string{}, Notes: []string{},
 	}

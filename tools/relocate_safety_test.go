@@ -37,6 +37,10 @@ func TestRelativeHandlesInOldVersions(t *testing.T) {
 			continue
 		}
 		p := relocated(t, fsys, "s3://b/sp", "s3://c/x", RelocateOptions{MakeRelative: true})
+		i, err := Inspect(t.Context(), fsys, "s3://c/x", InspectOptions{})
+		if err != nil || !strings.HasPrefix(i.ReadBy, "1.11 and later") {
+			t.Errorf("inspect says that %q reads it, %v", i.ReadBy, err)
+		}
 		if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "Flink 1.11 and later") {
 			t.Errorf("%q", p.Warnings)
 		}

@@ -1,10 +1,11 @@
 package tools
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
+	"github.com/drey-state/drey/storage/storagetest"
 )
 
 // sharedFixtures is the directory of all snapshots by real Flink, or skips.
@@ -53,7 +55,12 @@ func unrelocatable(path string) string {
 func TestRelocateFixtures(t *testing.T) {
 	root := sharedFixtures(t)
 	ctx := context.Background()
-	fsys := storage.NewLocal(storage.LocalOptions{NoSync: true})
+	// The buckets that some snapshots were written to belong to somebody else by now.
+	denied := storagetest.NewFaulty(storage.NewMemory(), storagetest.FaultOptions{Inject: func(storagetest.Step) *storagetest.Fault {
+		return &storagetest.Fault{Err: fs.ErrPermission}
+	}})
+	fsys := storage.Mux{"file": storage.NewLocal(storage.LocalOptions{NoSync: true}), "s3": denied}
+	before := stamp(t, root)
 	out := t.TempDir()
 	n, skipped := 0, 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -62,10 +69,6 @@ func TestRelocateFixtures(t *testing.T) {
 		}
 		dst := "file:" + filepath.Join(out, oddNames)
 		defer os.RemoveAll(filepath.Join(out, oddNames))
-		before, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
 		plan, err := PlanRelocate(ctx, fsys, "file:"+path, dst, RelocateOptions{})
 		if err != nil {
 			var problems *ProblemsError
@@ -81,13 +84,6 @@ func TestRelocateFixtures(t *testing.T) {
 			return nil
 		}
 		n++
-		after, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(before, after) {
-			t.Errorf("%s: the source was changed", path)
-		}
 		checkComplete(t, fsys, dst)
 		again, err := PlanRelocate(ctx, fsys, "file:"+path, dst, RelocateOptions{})
 		if err != nil || !again.Done {
@@ -98,10 +94,33 @@ func TestRelocateFixtures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d snapshots relocated, %d whose files are not there refused", n, skipped)
-	if n < 300 {
-		t.Errorf("only %d snapshots", n)
+	if after := stamp(t, root); !maps.Equal(before, after) {
+		t.Error("the fixtures were changed")
 	}
+	t.Logf("%d snapshots relocated, %d whose files are not there refused", n, skipped)
+	if n+skipped < 1142 || skipped > 6 {
+		t.Errorf("%d relocated, %d refused", n, skipped)
+	}
+}
+
+// stamp is size and time of every file below root.
+func stamp(t *testing.T, root string) map[string]string {
+	t.Helper()
+	m := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			m[path] = fmt.Sprint(info.Size(), info.ModTime())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 // checkComplete fails unless everything that the snapshot in dir names is
