@@ -2,16 +2,21 @@ package storage
 
 import (
 	"bufio"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -90,7 +95,7 @@ func TestTempNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer w.Abort()
+		w.(*localWriter).Abandon()
 	}
 	if got := listed(t, l, dir); len(got) != len(names) {
 		t.Errorf("%d of %d objects are listed", len(got), len(names))
@@ -344,5 +349,137 @@ func BenchmarkMemoryList(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestCleanLeavesWriters cleans all the time while objects are written.
+func TestCleanLeavesWriters(t *testing.T) {
+	l, other, dir := NewLocal(LocalOptions{NoSync: true}), NewLocal(LocalOptions{}), t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	const writers, rounds = 4, 200
+	var uris []string
+	for i := range writers {
+		for j := range rounds {
+			uris = append(uris, fmt.Sprintf("%s/%d-%d", dir, i, j))
+		}
+	}
+	var cleaners, wg sync.WaitGroup
+	for range 2 {
+		cleaners.Go(func() {
+			for ctx.Err() == nil {
+				// What it may remove is a file that was made and not yet locked.
+				if _, err := other.Clean(ctx, uris...); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range writers {
+		wg.Go(func() {
+			for j := range rounds {
+				uri := uris[i*rounds+j]
+				if err := WriteFile(t.Context(), l, uri, []byte(uri), CreateOptions{Overwrite: j%2 == 0}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	cancel()
+	cleaners.Wait()
+	if got := listed(t, l, dir); len(got) != len(uris) {
+		t.Errorf("%d of %d objects are there", len(got), len(uris))
+	}
+}
+
+// TestCleanTwoWriters cleans beside a writer that lives and one that does not.
+func TestCleanTwoWriters(t *testing.T) {
+	l, uri := NewLocal(LocalOptions{}), t.TempDir()+"/x"
+	var ws []*localWriter
+	for i := range 2 {
+		w, err := l.Create(t.Context(), uri, CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Abort()
+		if _, err := fmt.Fprint(w, i); err != nil {
+			t.Fatal(err)
+		}
+		ws = append(ws, w.(*localWriter))
+	}
+	if n, err := l.Clean(t.Context(), uri); n != 0 || err != nil {
+		t.Errorf("Clean beside two writers = %d, %v", n, err)
+	}
+	ws[0].Abandon()
+	if n, err := l.Clean(t.Context(), uri); n != 1 || err != nil {
+		t.Errorf("Clean beside one writer = %d, %v", n, err)
+	}
+	if err := ws[1].Commit(); err != nil {
+		t.Error(err)
+	}
+	if data, err := ReadAll(t.Context(), l, uri, 0); string(data) != "1" || err != nil {
+		t.Errorf("holds %q, %v", data, err)
+	}
+}
+
+// TestKilledWriter is a process that writes and waits, if the variable is set, and else kills such a one.
+func TestKilledWriter(t *testing.T) {
+	const variable = "DREY_TEST_KILLED_WRITER"
+	l := NewLocal(LocalOptions{})
+	if uri := os.Getenv(variable); uri != "" {
+		w, err := l.Create(t.Context(), uri, CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte("half")); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("writing")
+		time.Sleep(time.Minute)
+		return
+	}
+	uri := t.TempDir() + "/x"
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestKilledWriter$")
+	cmd.Env = append(os.Environ(), variable+"="+uri)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "writing\n" {
+		t.Errorf("the child says %q, %v", line, err)
+	}
+	if n, err := l.Clean(t.Context(), uri); n != 0 || err != nil {
+		t.Errorf("Clean beside a process that writes = %d, %v", n, err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if n, err := l.Clean(t.Context(), uri); n != 1 || err != nil {
+		t.Errorf("Clean after a process that was killed = %d, %v", n, err)
+	}
+}
+
+// TestCleanWithoutLocks goes by age where a lock can't be tried: here, as the file may not be read.
+func TestCleanWithoutLocks(t *testing.T) {
+	l, dir := NewLocal(LocalOptions{}), t.TempDir()
+	tmp := dir + "/.x.drey-0123abcd.tmp"
+	if err := os.WriteFile(tmp, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := os.Open(tmp); err == nil {
+		f.Close()
+		t.Skip("this user may read everything")
+	}
+	if n, err := l.Clean(t.Context(), dir+"/x"); n != 0 || err != nil {
+		t.Errorf("Clean of a young file = %d, %v", n, err)
+	}
+	old := time.Now().Add(-tempAge - time.Minute)
+	if err := os.Chtimes(tmp, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := l.Clean(t.Context(), dir+"/x"); n != 1 || err != nil {
+		t.Errorf("Clean of an old file = %d, %v", n, err)
 	}
 }

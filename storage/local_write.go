@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 	"unicode/utf8"
 )
 
@@ -30,6 +31,9 @@ const (
 	nameMax    = 255 // bytes; NAME_MAX of the usual file systems
 	nameKept   = nameMax - len(".") - len(tempMark) - tempRandom - len(tempSuffix)
 )
+
+// errLocked says that a writer is at work on a temporary file.
+var errLocked = errors.New("locked")
 
 var errTempName = fmt.Errorf("%w: the name is one that temporary files have", fs.ErrInvalid)
 
@@ -103,11 +107,30 @@ func (l *Local) create(ctx context.Context, uri string, o CreateOptions) (*local
 		if err != nil {
 			return nil, err
 		}
+		if !claim(f, tmp) {
+			f.Close()
+			os.Remove(tmp)
+			continue
+		}
 		return &localWriter{
 			l: l, ctx: ctx, uri: uri, path: path, tmp: tmp, overwrite: o.Overwrite,
 			f: f, buf: bufio.NewWriterSize(f, 64<<10),
 		}, nil
 	}
+}
+
+// claim locks a temporary file that was just made, so that Clean leaves it
+// alone as long as the writer lives; false if Clean was faster. Where there are no
+// locks it does nothing.
+func claim(f *os.File, tmp string) bool {
+	switch err := lockTemp(f); {
+	case errors.Is(err, errLocked):
+		return false
+	case err != nil:
+		return true
+	}
+	_, err := os.Lstat(tmp)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Write implements io.Writer. After an error the temporary file is gone.
@@ -146,6 +169,16 @@ func (w *localWriter) end(why error) {
 // Abort implements Writer.
 func (w *localWriter) Abort() { w.end(fs.ErrClosed) }
 
+// Abandon leaves everything as the death of the process would: the temporary
+// file stays, without its lock. It is for tests of crashes.
+func (w *localWriter) Abandon() {
+	w.err = fs.ErrClosed
+	if w.f != nil {
+		w.f.Close()
+		w.f = nil
+	}
+}
+
 // Commit implements Writer.
 func (w *localWriter) Commit() error {
 	if w.err == nil {
@@ -159,7 +192,13 @@ func (w *localWriter) Commit() error {
 		err = w.f.Sync()
 	}
 	if err == nil {
-		err = w.f.Close() // some network file systems report a full disk only here
+		// Some network file systems report a full disk only when the file is
+		// closed, so that this comes before it gets its name; a second
+		// descriptor keeps the lock until then.
+		if lock := keepLock(w.f); lock != nil {
+			defer lock.Close()
+		}
+		err = w.f.Close()
 	}
 	if err == nil {
 		err = w.publish()
@@ -271,8 +310,15 @@ func (l *Local) syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
+// tempAge is how long ago a temporary file must have been written to last to be a dead
+// writer's where locks can't tell.
+const tempAge = 24 * time.Hour
+
 // Clean implements Cleaner: it removes the files .NAME.drey-XXXXXXXX.tmp of
-// exactly the names given.
+// exactly the names given on which no writer holds its lock, which the system
+// drops when the writer's process dies. Where the file system has no locks
+// (flock), it removes those to which nothing was written for 24 hours. Where it has them for
+// each machine on its own, the writer of another machine fails at its Commit.
 func (l *Local) Clean(ctx context.Context, uris ...string) (removed int, err error) {
 	names := map[string]map[string]string{} // directory -> name -> URI
 	var order []string
@@ -317,12 +363,38 @@ func cleanDir(ctx context.Context, dir string, prefixes map[string]string) (remo
 		if !ok {
 			continue
 		}
-		switch err := os.Remove(filepath.Join(dir, e.Name())); {
-		case err == nil:
+		switch ok, err := cleanTemp(filepath.Join(dir, e.Name())); {
+		case err == nil && ok:
 			removed++
-		case !errors.Is(err, fs.ErrNotExist):
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			errs = append(errs, pathError("clean", uri, err))
 		}
 	}
 	return removed, errors.Join(errs...)
+}
+
+// cleanTemp removes a temporary file unless its writer is at work.
+func cleanTemp(tmp string) (removed bool, err error) {
+	// The lock is held until the file is gone: a writer that has just made
+	// the file and not yet locked it then takes another name.
+	lock, err := lockDead(tmp)
+	if lock != nil {
+		defer lock.Close()
+	}
+	switch {
+	case errors.Is(err, errLocked):
+		return false, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, err
+	case err != nil:
+		fi, err := os.Lstat(tmp)
+		if err != nil || time.Since(fi.ModTime()) < tempAge {
+			return false, err
+		}
+	}
+	err = os.Remove(tmp)
+	if runtime.GOOS == "windows" && errors.Is(err, syscall.Errno(32)) { // ERROR_SHARING_VIOLATION
+		return false, nil
+	}
+	return err == nil, err
 }

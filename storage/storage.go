@@ -109,7 +109,8 @@ type Linker interface {
 // something invisible behind (a temporary file, an unfinished multipart upload).
 type Cleaner interface {
 	// Clean removes what dead writers of exactly these URIs left. A writer
-	// that is still at work on one of them fails at its Commit.
+	// that is still at work is left alone where the store can tell, and
+	// otherwise fails at its Commit.
 	Clean(ctx context.Context, uris ...string) (removed int, err error)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -191,7 +192,8 @@ func (f *FS) deleteSingly(ctx context.Context, c *awss3.Client, bucket string, k
 }
 
 // Clean implements storage.Cleaner: it aborts the unfinished multipart uploads
-// of exactly these keys.
+// of exactly these keys that were begun longer ago than [Options.AbandonedAfter].
+// One whose age the server does not tell is left alone.
 func (f *FS) Clean(ctx context.Context, uris ...string) (removed int, err error) {
 	type dir struct{ bucket, prefix string }
 	keys := map[dir]map[string]string{} // directory -> key -> URI
@@ -238,6 +240,7 @@ func (f *FS) cleanPrefix(ctx context.Context, bucket, prefix string, keys map[st
 	if err != nil {
 		return 0, err
 	}
+	before := time.Now().Add(-f.o.AbandonedAfter)
 	in := &awss3.ListMultipartUploadsInput{Bucket: &bucket, Prefix: &prefix}
 	type upload struct{ key, id string }
 	var found []upload
@@ -248,7 +251,8 @@ func (f *FS) cleanPrefix(ctx context.Context, bucket, prefix string, keys map[st
 			return 0, err
 		}
 		for _, u := range out.Uploads {
-			if _, ok := keys[aws.ToString(u.Key)]; ok {
+			begun := aws.ToTime(u.Initiated)
+			if _, ok := keys[aws.ToString(u.Key)]; ok && !begun.IsZero() && begun.Before(before) {
 				found = append(found, upload{aws.ToString(u.Key), aws.ToString(u.UploadId)})
 			}
 		}

@@ -281,7 +281,7 @@ func TestBetweenServers(t *testing.T) {
 
 func TestNoUploadsLeft(t *testing.T) {
 	onRealServers(t, func(t *testing.T, s server) {
-		f, bucket := s.open(t, Options{})
+		f, bucket := s.open(t, Options{AbandonedAfter: 1})
 		begin := func(ctx context.Context, key string) storage.Writer {
 			w := must(f.Create(ctx, "s3://"+bucket+"/"+key, storage.CreateOptions{}))(t)
 			must(w.Write(pattern(11 << 20)))(t)
@@ -317,11 +317,34 @@ func TestNoUploadsLeft(t *testing.T) {
 	})
 }
 
+// TestCleanLeavesFreshUploads: an upload that was just begun may be a live writer's.
+func TestCleanLeavesFreshUploads(t *testing.T) {
+	try := func(t *testing.T, s server) {
+		f, bucket := s.open(t, Options{})
+		uri := "s3://" + bucket + "/x"
+		w := must(f.Create(t.Context(), uri, storage.CreateOptions{}))(t)
+		defer w.Abort()
+		must(w.Write(pattern(11 << 20)))(t)
+		if n, err := f.Clean(t.Context(), uri); n != 0 || err != nil {
+			t.Errorf("Clean = %d, %v", n, err)
+		}
+		check(t, w.Commit())
+		// One that is old enough is aborted.
+		must(f.clientIn("us-east-1").CreateMultipartUpload(t.Context(), &awss3.CreateMultipartUploadInput{Bucket: &bucket, Key: aws.String("y")}))(t)
+		hasty := s.reopen(t, Options{AbandonedAfter: 1}, nil)
+		if n, err := hasty.Clean(t.Context(), "s3://"+bucket+"/y"); n != 1 || err != nil {
+			t.Errorf("Clean of an old upload = %d, %v", n, err)
+		}
+	}
+	t.Run("gofakes3", func(t *testing.T) { try(t, fakeServer(t)) })
+	onRealServers(t, try)
+}
+
 // TestLostUpload loses the answer to CreateMultipartUpload: the upload of the
 // first attempt stays behind, invisible, until Clean comes.
 func TestLostUpload(t *testing.T) {
 	onRealServers(t, func(t *testing.T, s server) {
-		plain, bucket := s.open(t, Options{})
+		plain, bucket := s.open(t, Options{AbandonedAfter: 1})
 		uri := "s3://" + bucket + "/x"
 		f := s.reopen(t, Options{}, &lose{match: beginsUpload})
 		check(t, storage.WriteFile(t.Context(), f, uri, pattern(6<<20), storage.CreateOptions{}))

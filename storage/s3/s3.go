@@ -59,6 +59,12 @@ type Options struct {
 	// StallTimeout is how long a download may give no byte before it is
 	// broken off and resumed. Default 1 minute.
 	StallTimeout time.Duration
+	// AbandonedAfter is how long ago a multipart upload must have been begun
+	// for Clean to take it for a dead writer's and abort it, as nobody can tell
+	// whether a younger one is still being written. What dies younger is billed until a
+	// later Clean, or a lifecycle rule AbortIncompleteMultipartUpload of the
+	// bucket, aborts it. Default 24 hours.
+	AbandonedAfter time.Duration
 
 	// HTTPClient sends the requests to S3, without following redirects; nil
 	// means one that keeps many connections open and obeys AWS_CA_BUNDLE. It
@@ -102,6 +108,9 @@ func (o *Options) fill() error {
 	}
 	if o.StallTimeout <= 0 {
 		o.StallTimeout = time.Minute
+	}
+	if o.AbandonedAfter <= 0 {
+		o.AbandonedAfter = 24 * time.Hour
 	}
 	if o.minBackoff <= 0 {
 		o.minBackoff = 100 * time.Millisecond

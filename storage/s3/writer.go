@@ -329,6 +329,6 @@ func (f *FS) abort(ctx context.Context, c *awss3.Client, uri string, at location
 	defer cancel()
 	_, err := c.AbortMultipartUpload(ctx, &awss3.AbortMultipartUploadInput{Bucket: &at.bucket, Key: &at.key, UploadId: &upload})
 	if err != nil && code(err) != "NoSuchUpload" && !errors.Is(err, fs.ErrNotExist) {
-		f.o.Logger.Warn("s3: an unfinished multipart upload stays behind; Clean removes it", "uri", uri, "upload", upload, "error", err)
+		f.o.Logger.Warn("s3: an unfinished multipart upload stays behind; Clean removes it when it is old", "uri", uri, "upload", upload, "error", err)
 	}
 }

@@ -52,7 +52,7 @@ type FaultOptions struct {
 // without faults, take Steps, and run it again with each smaller CrashAfter;
 // what is visible in the FS below is what a new process would find. Writers
 // that were open at the crash are never committed or aborted, as those of a
-// process that died.
+// process that died: Abort then calls the method Abandon of those that have one.
 //
 // It implements [storage.Linker], [storage.Cleaner] and [storage.Pruner]; where
 // the FS below does not, Link says [errors.ErrUnsupported] and the others do nothing.
@@ -334,6 +334,8 @@ func (w *faultyWriter) Commit() error { return w.f.do("commit", w.uri, w.w.Commi
 func (w *faultyWriter) Abort() {
 	if !w.f.Crashed() {
 		w.w.Abort()
+	} else if a, ok := w.w.(interface{ Abandon() }); ok {
+		a.Abandon() // a lock does not outlive its process
 	}
 }
 

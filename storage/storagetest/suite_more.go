@@ -291,7 +291,8 @@ func (s *suite) link() {
 	s.holds("z", "other")
 }
 
-// clean cleans up after a writer that looks as if it had died.
+// clean cleans up beside writers that are at work: what is a dead writer's a
+// suite cannot make. A store that can tell leaves the writer alone, another one lets it fail.
 func (s *suite) clean() {
 	c, ok := s.fs.(storage.Cleaner)
 	if !ok {
@@ -307,19 +308,22 @@ func (s *suite) clean() {
 		return w
 	}
 	s.put("d/done", "kept")
-	dead, other, deeper := begin("d/x"), begin("d/x1"), begin("d/e/x")
+	named, other, deeper := begin("d/x"), begin("d/x1"), begin("d/e/x")
 	n, err := c.Clean(s.ctx, s.uri("d/x"), s.uri("d/done"), s.uri("d/never"), s.uri("nowhere/y"))
 	s.check(err)
-	if n == 0 {
-		s.Skip("nothing lies around while an object is written")
+	switch n {
+	case 0:
+		s.check(named.Commit())
+		s.holds("d/x", string(data))
+		s.check(s.fs.Delete(s.ctx, s.uri("d/x")))
+	case 1:
+		if err := named.Commit(); err == nil {
+			s.Error("a writer whose traces were removed commits")
+		}
+		s.absentUnlisted("d/x")
+	default:
+		s.Errorf("Clean removed %d, want at most 1", n)
 	}
-	if n != 1 {
-		s.Errorf("Clean removed %d, want 1", n)
-	}
-	if err := dead.Commit(); err == nil {
-		s.Error("a writer whose traces were removed commits")
-	}
-	s.absentUnlisted("d/x")
 	s.check(other.Commit())
 	deeper.Abort()
 	s.holds("d/x1", string(data))
