@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -20,15 +21,17 @@ import (
 // code is the code that the server gave to an error; "" if it gave none.
 func code(err error) string {
 	var e smithy.APIError
-	if errors.As(err, &e) {
+	if errors.As(err, &e) && !withoutCredentials(err) {
 		return e.ErrorCode()
 	}
 	return ""
 }
 
+// response is what S3 answered. An answer of where credentials come from, such as
+// the metadata service of a machine, is none.
 func response(err error) *smithyhttp.Response {
 	var e *smithyhttp.ResponseError
-	if errors.As(err, &e) && e.Response != nil && e.Response.Response != nil && e.Response.StatusCode != 0 {
+	if errors.As(err, &e) && e.Response != nil && e.Response.Response != nil && e.Response.StatusCode != 0 && !withoutCredentials(err) {
 		return e.Response // without a status it stands for no answer
 	}
 	return nil
@@ -78,16 +81,13 @@ func withoutCredentials(err error) bool {
 type serverError struct {
 	text  string
 	is    error // what it means; may be nil
-	cause error
+	cause error // may be nil
 }
 
 func (e *serverError) Error() string { return e.text }
 
 func (e *serverError) Unwrap() []error {
-	if e.is == nil {
-		return []error{e.cause}
-	}
-	return []error{e.is, e.cause}
+	return slices.DeleteFunc([]error{e.is, e.cause}, func(err error) bool { return err == nil })
 }
 
 // fail makes of err the error of an operation on uri.
@@ -96,8 +96,9 @@ func (f *FS) fail(ctx context.Context, op, uri string, err error) error {
 		return nil
 	}
 	var done *fs.PathError
-	if errors.As(err, &done) {
-		return err
+	var explained *serverError
+	if errors.As(err, &done) && (errors.As(err, &explained) || !withoutCredentials(err)) {
+		return err // another path is in it if a file of credentials is missing
 	}
 	if cerr := ctx.Err(); cerr != nil {
 		return &fs.PathError{Op: op, Path: uri, Err: cerr}
@@ -109,6 +110,13 @@ func (f *FS) fail(ctx context.Context, op, uri string, err error) error {
 func (f *FS) explain(uri string, err error) error {
 	var api smithy.APIError
 	var resp = response(err)
+	if withoutCredentials(err) {
+		// The cause is left out of the chain: a file that it misses, say, is not the object.
+		return &serverError{
+			text: fmt.Sprintf("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile (%s): %s", f.who(), err),
+			is:   fs.ErrPermission,
+		}
+	}
 	if !errors.As(err, &api) && resp == nil {
 		return f.explainNoAnswer(err)
 	}
@@ -160,12 +168,6 @@ func (f *FS) explainNoAnswer(err error) error {
 		errors.Is(err, storage.ErrIsDir), errors.Is(err, storage.ErrScheme), errors.Is(err, storage.ErrChanged),
 		errors.Is(err, fs.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case withoutCredentials(err):
-		return &serverError{
-			text:  fmt.Sprintf("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile (%s): %s", f.who(), err),
-			is:    fs.ErrPermission,
-			cause: err,
-		}
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &dns):
 		return fmt.Errorf("%s cannot be reached; check the endpoint: %w", f.where(), err)
 	}

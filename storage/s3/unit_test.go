@@ -93,6 +93,36 @@ func TestNoCredentials(t *testing.T) {
 	}
 }
 
+// TestRefusedCredentials has the places where credentials come from refuse
+// them or not have them: that says nothing of the object.
+func TestRefusedCredentials(t *testing.T) {
+	for _, status := range []int{403, 404} {
+		imds := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		defer imds.Close()
+		isolate(t, "", "")
+		t.Setenv("AWS_EC2_METADATA_DISABLED", "false")
+		t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", imds.URL)
+		noCredentials(t, imds.URL)
+	}
+	isolate(t, "", "")
+	t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/x")
+	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", t.TempDir()+"/missing")
+	noCredentials(t, "http://127.0.0.1:1")
+}
+
+func noCredentials(t *testing.T, endpoint string) {
+	t.Helper()
+	f, err := New(t.Context(), Options{Endpoint: endpoint, PathStyle: true})
+	check(t, err)
+	_, stat := f.Stat(t.Context(), "s3://b/k")
+	_, create := f.Create(t.Context(), "s3://b/k", storage.CreateOptions{})
+	for _, err := range []error{stat, create} {
+		if err == nil || !errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "no credentials") {
+			t.Error(err)
+		}
+	}
+}
+
 // hosts answers for AWS, for buckets in two regions.
 type hosts struct {
 	mu   sync.Mutex
