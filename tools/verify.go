@@ -74,6 +74,9 @@ type SnapshotCheck struct {
 	// Moved says that all files that are missing were found elsewhere, as they
 	// are when the snapshot as a whole was moved.
 	Moved bool `json:"moved,omitempty"`
+	// Unseen are places around the snapshot, with the cause, that could not be
+	// looked at when files that are missing were looked for.
+	Unseen []string `json:"unseen,omitempty"`
 	// Advice is what to do about the problems.
 	Advice   []string `json:"advice,omitempty"`
 	Warnings []string `json:"warnings"`
@@ -282,9 +285,11 @@ func (c *SnapshotCheck) decide(ctx context.Context, fsys storage.FS, answers []f
 	if len(lost) == 0 {
 		return nil
 	}
-	if err := findLost(ctx, fsys, s, lost, jobs); err != nil {
+	unseen, err := findLost(ctx, fsys, s, lost, jobs)
+	if err != nil {
 		return err
 	}
+	c.Unseen = unseen
 	for _, l := range lost {
 		c.Problems[l.index].Candidates = l.candidates
 	}
@@ -368,7 +373,9 @@ func (c *SnapshotCheck) advise(lost []*lostFile, there int) {
 	case found > 0:
 		add("%d of %s are at other places with the same name and size, in %s; `drey relocate --moved FROM=TO` takes them from there", found, count(len(lost), "file"), listSome(sortedKeys(dirs)))
 	}
-	if n := c.Missing - found; n > 0 && found == 0 && dangling == 0 {
+	if len(c.Unseen) > 0 && found < len(lost) {
+		add("not all places could be looked at: %s; files that were not found may be there: make them readable, or say where the files are with `drey relocate --moved FROM=TO`", listSome(c.Unseen))
+	} else if n := c.Missing - found; n > 0 && found == 0 && dangling == 0 {
 		add("no file of these names and sizes is in the snapshot's directory or its job's; if they were moved further, bring them back or use `drey relocate --moved FROM=TO`; else the state in them is lost")
 	}
 	for _, l := range lost {

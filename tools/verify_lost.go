@@ -2,6 +2,8 @@ package tools
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"slices"
 
 	"github.com/drey-state/drey/metadata"
@@ -18,32 +20,72 @@ type lostFile struct {
 // findLost looks for the lost files of a snapshot elsewhere: around the
 // snapshot, as if the whole tree was moved; then by name and size in its
 // directory and in the job's shared and taskowned; and for relative handles among
-// the shared files of a checkpoint in savepoints nearby (FLINK-39964). What
-// can't be read is left out: this is only about proposals.
-func findLost(ctx context.Context, fsys storage.FS, s *Snapshot, lost []*lostFile, jobs int) error {
-	if err := findMoved(ctx, fsys, s, lost, jobs); err != nil {
-		return err
+// the shared files of a checkpoint in savepoints nearby (FLINK-39964). It
+// gives the places that could not be looked at, where files may be after all.
+func findLost(ctx context.Context, fsys storage.FS, s *Snapshot, lost []*lostFile, jobs int) (unseen []string, err error) {
+	f := &lostSearch{ctx: ctx, fsys: fsys}
+	if err := f.findMoved(s, lost, jobs); err != nil {
+		return nil, err
 	}
 	dirs := []string{s.Dir}
 	if _, ok := checkpointNumber(storage.Base(s.Dir)); ok {
 		job := storage.Dir(s.Dir)
 		dirs = append(dirs, storage.Join(job, "shared"), storage.Join(job, "taskowned"))
 	}
-	if err := findByName(ctx, fsys, dirs, lost); err != nil {
-		return err
+	if err := f.findByName(dirs, lost); err != nil {
+		return nil, err
 	}
 	claimed := slices.DeleteFunc(slices.Clone(lost), func(l *lostFile) bool {
 		return l.refs[0].Kind != metadata.RefRelative || l.refs[0].Part != metadata.PartShared || len(l.candidates) > 0
 	})
-	if len(claimed) == 0 {
-		return nil
+	if len(claimed) > 0 {
+		if err := f.findByName(f.savepointsAround(s.Dir), claimed); err != nil {
+			return nil, err
+		}
 	}
-	return findByName(ctx, fsys, savepointsAround(ctx, fsys, s.Dir), claimed)
+	return f.unseen, nil
+}
+
+// lostSearch is one run of looking for lost files.
+type lostSearch struct {
+	ctx    context.Context
+	fsys   storage.FS
+	places []string // directories that could not be looked at
+	unseen []string // the same with the causes
+}
+
+// failed notes that looking at what is at or in a directory failed, unless that
+// tells that nothing is there.
+func (f *lostSearch) failed(dir, uri string, err error) {
+	if err == nil || f.ctx.Err() != nil {
+		return
+	}
+	for _, nothing := range []error{fs.ErrNotExist, fs.ErrInvalid, storage.ErrIsDir, storage.ErrScheme} {
+		if errors.Is(err, nothing) {
+			return
+		}
+	}
+	for _, p := range f.places {
+		if _, ok := storage.Rel(p, dir); ok {
+			return
+		}
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		// All that is below a closed directory fails: name that one.
+		for up := storage.Dir(dir); up != dir; up = storage.Dir(dir) {
+			if _, err := f.fsys.Stat(f.ctx, dir); !errors.Is(err, fs.ErrPermission) {
+				break
+			}
+			dir = up
+		}
+	}
+	f.places = append(f.places, dir)
+	f.unseen = append(f.unseen, dir+": "+bareCause(err, uri))
 }
 
 // findMoved looks where the directories of the files would be if the tree
 // that holds the snapshot had been moved as a whole.
-func findMoved(ctx context.Context, fsys storage.FS, s *Snapshot, lost []*lostFile, jobs int) error {
+func (f *lostSearch) findMoved(s *Snapshot, lost []*lostFile, jobs int) error {
 	byDir := map[string][]*lostFile{}
 	p := newPlaces(s)
 	for _, l := range lost {
@@ -59,16 +101,18 @@ func findMoved(ctx context.Context, fsys storage.FS, s *Snapshot, lost []*lostFi
 		best, bestRule := 0, Rule{}
 		for _, c := range near.candidates(refDir(files[0].refs[0])) {
 			n := 0
-			for _, f := range probe {
-				to, ok := apply([]Rule{c.rule}, f.uri)
+			for _, l := range probe {
+				to, ok := apply([]Rule{c.rule}, l.uri)
 				if !ok {
-					to = storage.Join(c.dir, storage.Base(f.uri))
+					to = storage.Join(c.dir, storage.Base(l.uri))
 				}
-				if info, err := fsys.Stat(ctx, to); err == nil && !info.Dir && f.fits(info.Size) {
+				info, err := f.fsys.Stat(f.ctx, to)
+				if err == nil && !info.Dir && l.fits(info.Size) {
 					n++
 				}
+				f.failed(storage.Dir(to), to, err)
 			}
-			if err := ctx.Err(); err != nil {
+			if err := f.ctx.Err(); err != nil {
 				return err
 			}
 			if n > best {
@@ -83,13 +127,13 @@ func findMoved(ctx context.Context, fsys storage.FS, s *Snapshot, lost []*lostFi
 		}
 		var uris []string
 		var moved []*lostFile
-		for _, f := range files {
-			if to, ok := apply([]Rule{bestRule}, f.uri); ok {
+		for _, l := range files {
+			if to, ok := apply([]Rule{bestRule}, l.uri); ok {
 				uris = append(uris, to)
-				moved = append(moved, f)
+				moved = append(moved, l)
 			}
 		}
-		answers, err := statAll(ctx, fsys, uris, jobs, nil)
+		answers, err := statAll(f.ctx, f.fsys, uris, jobs, nil)
 		if err != nil {
 			return err
 		}
@@ -97,6 +141,7 @@ func findMoved(ctx context.Context, fsys storage.FS, s *Snapshot, lost []*lostFi
 			if a.err == nil && moved[i].fits(a.size) {
 				moved[i].propose(uris[i])
 			}
+			f.failed(storage.Dir(uris[i]), uris[i], a.err)
 		}
 	}
 	return nil
@@ -113,7 +158,7 @@ func (l *lostFile) propose(uri string) {
 
 // findByName lists directories and proposes files of the same name and size.
 // A name can be another file's unless Flink made it up at random, so that the size must be known.
-func findByName(ctx context.Context, fsys storage.FS, dirs []string, lost []*lostFile) error {
+func (f *lostSearch) findByName(dirs []string, lost []*lostFile) error {
 	wanted := map[string][]*lostFile{}
 	for _, l := range lost {
 		if len(l.candidates) == 0 && l.want() >= 0 {
@@ -125,8 +170,9 @@ func findByName(ctx context.Context, fsys storage.FS, dirs []string, lost []*los
 		return nil
 	}
 	for _, dir := range dirs {
-		for info, err := range fsys.List(ctx, dir) {
+		for info, err := range f.fsys.List(f.ctx, dir) {
 			if err != nil {
+				f.failed(dir, dir, err)
 				break
 			}
 			for _, l := range wanted[storage.Base(info.URI)] {
@@ -135,7 +181,7 @@ func findByName(ctx context.Context, fsys storage.FS, dirs []string, lost []*los
 				}
 			}
 		}
-		if err := ctx.Err(); err != nil {
+		if err := f.ctx.Err(); err != nil {
 			return err
 		}
 	}
@@ -146,7 +192,7 @@ func findByName(ctx context.Context, fsys storage.FS, dirs []string, lost []*los
 const mostSavepoints = 200
 
 // savepointsAround finds the directories of savepoints in the directories above dir, and in their children.
-func savepointsAround(ctx context.Context, fsys storage.FS, dir string) []string {
+func (f *lostSearch) savepointsAround(dir string) []string {
 	var found []string
 	for range 4 {
 		up := storage.Dir(dir)
@@ -154,8 +200,12 @@ func savepointsAround(ctx context.Context, fsys storage.FS, dir string) []string
 			break
 		}
 		var others []string
-		for info, err := range fsys.ReadDir(ctx, up) {
-			if err != nil || len(found) >= mostSavepoints {
+		for info, err := range f.fsys.ReadDir(f.ctx, up) {
+			if err != nil {
+				f.failed(up, up, err)
+				break
+			}
+			if len(found) >= mostSavepoints {
 				break
 			}
 			switch name := storage.Base(info.URI); {
@@ -167,9 +217,11 @@ func savepointsAround(ctx context.Context, fsys storage.FS, dir string) []string
 			}
 		}
 		for _, o := range others {
-			if c, err := readChildren(ctx, fsys, o); err == nil {
+			c, err := readChildren(f.ctx, f.fsys, o)
+			if err == nil {
 				found = append(found, c.savepoints...)
 			}
+			f.failed(o, o, err)
 		}
 		dir = up
 	}

@@ -307,6 +307,36 @@ func TestVerifyStoreFails(t *testing.T) {
 			}
 		})
 	}
+	t.Run("places of lost files", func(t *testing.T) {
+		// What a directory that may not be entered hides is not lost.
+		mem := storage.NewMemory()
+		dir := incremental36(t, mem)
+		moved := "s3://b/ck/shared"
+		for i := range 2 {
+			uri := fmt.Sprintf("%s/shared/s0-%02d", storage.Dir(dir), i)
+			put(t, mem, fmt.Sprintf("%s/s0-%02d", moved, i), 100+i)
+			remove(t, mem, uri)
+		}
+		r := verified(t, mem, dir).Snapshots[0]
+		if r.Missing != 2 || len(r.Problems[0].Candidates) != 1 || len(r.Unseen) != 0 {
+			t.Fatalf("%d missing, found at %q, unseen %q", r.Missing, r.Problems[0].Candidates, r.Unseen)
+		}
+		closed := storagetest.NewFaulty(mem, storagetest.FaultOptions{Inject: func(s storagetest.Step) *storagetest.Fault {
+			if strings.HasPrefix(s.URI, moved+"/") || s.URI == moved && s.Op == "list" {
+				return &storagetest.Fault{Err: &fs.PathError{Op: s.Op, Path: s.URI, Err: fs.ErrPermission}}
+			}
+			return nil
+		}})
+		r = verified(t, closed, dir).Snapshots[0]
+		advice := strings.Join(r.Advice, "\n")
+		if r.Verdict != VerdictDamaged || r.Missing != 2 || len(r.Unseen) != 1 || strings.Contains(advice, "lost") {
+			t.Errorf("%s, %d missing, unseen %q: %s", r.Verdict, r.Missing, r.Unseen, advice)
+		}
+		wantWords(t, advice, "not all places could be looked at: "+moved+": permission denied;")
+		remove(t, mem, moved+"/s0-00", moved+"/s0-01")
+		r = verified(t, mem, dir).Snapshots[0]
+		wantWords(t, strings.Join(r.Advice, "\n"), "the state in them is lost")
+	})
 	t.Run("metadata", func(t *testing.T) {
 		mem := storage.NewMemory()
 		dir := incremental36(t, mem)
