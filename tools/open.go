@@ -72,6 +72,10 @@ func notThere(ctx context.Context, fsys storage.FS, arg string, err error) error
 			return &worded{fmt.Sprintf("%s: does not exist, but %s does: Flink leaves the entropy marker out of the path of metadata", arg, other), err}
 		}
 	}
+	if storage.Scheme(arg) != "file" {
+		// A store has more to say, such as that there is no such bucket.
+		return &worded{arg + ": does not exist: " + bareCause(err, arg), err}
+	}
 	return &worded{arg + ": does not exist", err}
 }
 

@@ -186,7 +186,7 @@ func TestWrongCredentials(t *testing.T) {
 		}
 	}
 	code, _, errs := drey(t, "relocate", "--s3-endpoint", a.endpoint, "--s3-path-style", "--profile", "a", "s3://no-such-bucket-here/x", t.TempDir()+"/x")
-	if code != exitFailed || !strings.Contains(errs, "no-such-bucket-here") {
+	if code != exitFailed || !strings.Contains(errs, "bucket no-such-bucket-here does not exist") {
 		t.Errorf("missing bucket: exit %d\n%s", code, errs)
 	}
 }
