@@ -56,7 +56,7 @@ func showDiff(w *bufio.Writer, r *tools.DiffReport, all bool) {
 		if side.Chosen != "" {
 			p("     %s", printable(side.Chosen))
 		}
-		p("     %s %d, metadata version %d, %s", side.Kind, side.CheckpointID, side.Version, plural(side.Operators, "operator"))
+		p("     %s, metadata version %d, %s", snapshotTitle(side.Kind, side.CheckpointID), side.Version, plural(side.Operators, "operator"))
 	}
 	if !r.Different {
 		p("no difference")

@@ -19,6 +19,7 @@ func cmdPreflight() *command {
 		o            tools.PreflightOptions
 		uids, files  []string
 		key, keyType string
+		set          *pflag.FlagSet
 	)
 	return &command{
 		name: "preflight", args: "SNAPSHOT", minArgs: 1, maxArgs: 1,
@@ -42,6 +43,7 @@ EXAMPLES
   drey preflight --key user-4711 --parallelism 8 savepoint-92afa1-ebcfa1b9e372
 `,
 		flags: func(f *pflag.FlagSet) {
+			set = f
 			f.IntVar(&o.Parallelism, "parallelism", 0, "parallelism of the job (default: as stored)")
 			f.IntVar(&o.MaxParallelism, "max-parallelism", 0, "max parallelism, if the job sets it explicitly")
 			f.StringArrayVar(&uids, "uid", nil, "`UID` of an operator of the job, or UID=P, or UID=P/M; may be repeated")
@@ -51,8 +53,10 @@ EXAMPLES
 			f.StringVar(&keyType, "key-type", "string", "Java `TYPE` of the key: string, long or int")
 		},
 		run: func(ctx context.Context, e *env, args []string) error {
-			if o.Parallelism < 0 || o.MaxParallelism < 0 {
-				return usagef("preflight: parallelism must be positive")
+			for name, n := range map[string]int{"parallelism": o.Parallelism, "max-parallelism": o.MaxParallelism} {
+				if set.Changed(name) && n <= 0 {
+					return usagef("preflight: --%s %d is not positive", name, n)
+				}
 			}
 			for _, name := range files {
 				lines, err := readLines(name)
@@ -143,7 +147,7 @@ func showPreflight(w *bufio.Writer, r *tools.PreflightReport, all bool) {
 	if r.Chosen != "" {
 		p("  %s", printable(r.Chosen))
 	}
-	p("  %s %d, metadata version %d, read by Flink %s", r.Kind, r.CheckpointID, r.Version, r.ReadBy)
+	p("  %s, metadata version %d, read by Flink %s", snapshotTitle(r.Kind, r.CheckpointID), r.Version, r.ReadBy)
 	p("  every operator with state can have a parallelism from 1 to %d", r.AllowedMax)
 	problems, more := firstOf(r.Problems, mostOperators, all)
 	for _, s := range problems {

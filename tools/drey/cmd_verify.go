@@ -98,7 +98,7 @@ func showCheck(p func(string, ...any), c *tools.SnapshotCheck, all bool) {
 	if c.Chosen != "" {
 		p("  %s", printable(c.Chosen))
 	}
-	p("  %s %d, metadata version %d; %s in %s, %s", c.Kind, c.CheckpointID, c.Version, plural(c.Handles, "handle"), plural(c.Files, "file"), size(c.Bytes))
+	p("  %s, metadata version %d; %s in %s, %s", snapshotTitle(c.Kind, c.CheckpointID), c.Version, plural(c.Handles, "handle"), plural(c.Files, "file"), size(c.Bytes))
 	if c.Verdict == tools.VerdictIntact {
 		p("  every file is there with the size that the metadata says; contents were not read")
 	} else {

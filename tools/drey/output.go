@@ -54,3 +54,20 @@ func printable(s string) string {
 		return r
 	}, s)
 }
+
+// printableLines is printable for a text of several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// snapshotTitle is the kind of a snapshot with its number.
+func snapshotTitle(kind string, id int64) string {
+	if kind == "unknown" {
+		return fmt.Sprintf("snapshot %d of unknown kind", id)
+	}
+	return fmt.Sprintf("%s %d", kind, id)
+}
