@@ -68,7 +68,7 @@ type command struct {
 // commands lists the verbs in the order of the overview.
 func commands() []*command {
 	return []*command{
-		cmdInspect(), cmdVerify(), cmdDump(), cmdDiff(), cmdPreflight(), cmdRelocate(), cmdVersion(),
+		cmdInspect(), cmdVerify(), cmdDump(), cmdDiff(), cmdPreflight(), cmdRelocate(), cmdCompletion(), cmdVersion(),
 	}
 }
 
@@ -85,7 +85,7 @@ type env struct {
 }
 
 func (e *env) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&e.json, "json", false, "one JSON document on standard output instead of text")
+	f.BoolVar(&e.json, "json", false, "one JSON document on standard output instead of text, also of an error")
 	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no remarks on standard error")
 	f.BoolVarP(&e.verbose, "verbose", "v", false, "more detail")
 	f.IntVarP(&e.jobs, "jobs", "j", 0, "files to work on at once (default 4 for each CPU, at least 16)")
@@ -97,7 +97,7 @@ func (e *env) addFlags(f *pflag.FlagSet) {
 // note tells the user something that is not part of the report.
 func (e *env) note(format string, args ...any) {
 	if !e.quiet {
-		fmt.Fprintf(e.stderr, "drey: "+format+"\n", args...)
+		fmt.Fprintf(e.stderr, "drey: %s\n", printableLines(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -138,39 +138,95 @@ func main() {
 
 // run runs a command line and gives the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := dispatch(ctx, args, stdout, stderr)
+	out := &watched{Writer: stdout}
+	e := &env{stdout: out, stderr: stderr}
+	err := dispatch(ctx, e, args)
+	code, text := outcome(ctx, err)
+	if text == "" {
+		return code
+	}
+	fmt.Fprintf(stderr, "drey: %s\n", printableLines(text))
+	if e.json && !out.used {
+		_ = printJSON(stdout, newFailure(err, text, code)) // that it failed is known already
+	}
+	return code
+}
+
+// outcome gives the exit code for the error of a command, and what to say; ""
+// if the report says it.
+func outcome(ctx context.Context, err error) (code int, text string) {
 	var usage usageError
 	switch {
 	case err == nil:
-		return exitDone
+		return exitDone, ""
 	case errors.Is(err, errNo):
-		return exitNo
+		return exitNo, ""
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "drey: %s\n", err)
-		return exitUsage
+		return exitUsage, err.Error()
 	case ctx.Err() != nil:
-		fmt.Fprintf(stderr, "drey: interrupted; running again is safe\n")
-		return exitInterrupted
-	}
-	fmt.Fprintf(stderr, "drey: %s\n", err)
-	switch {
+		return exitInterrupted, "interrupted; running again is safe"
 	case errors.Is(err, tools.ErrRefused):
-		return exitRefused
+		return exitRefused, err.Error()
 	case errors.Is(err, tools.ErrPartly):
-		return exitPartly
+		return exitPartly, err.Error()
 	}
-	return exitFailed
+	return exitFailed, err.Error()
 }
 
-func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+// watched notes whether something was written: a report.
+type watched struct {
+	io.Writer
+	used bool
+}
+
+// Write implements io.Writer.
+func (w *watched) Write(p []byte) (int, error) {
+	w.used = w.used || len(p) > 0
+	return w.Writer.Write(p)
+}
+
+// failure is the JSON document of a command that failed before it had a report.
+type failure struct {
+	Error    string `json:"error"`
+	ExitCode int    `json:"exitCode"`
+	// Problems are all that the error's text stands for.
+	Problems []tools.FileProblem `json:"problems,omitempty"`
+	// Failed are the files that were not copied.
+	Failed []failedCopy `json:"failed,omitempty"`
+}
+
+// failedCopy is a file that was not copied.
+type failedCopy struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
+	Size   int64  `json:"size"`
+	Error  string `json:"error"`
+}
+
+func newFailure(err error, text string, code int) failure {
+	f := failure{Error: text, ExitCode: code}
+	var problems *tools.ProblemsError
+	if errors.As(err, &problems) {
+		f.Problems = problems.Problems
+	}
+	var partly *tools.RelocateError
+	if errors.As(err, &partly) {
+		for _, c := range partly.Failed {
+			f.Failed = append(f.Failed, failedCopy{c.Source, c.Target, c.Size, c.Err.Error()})
+		}
+	}
+	return f
+}
+
+func dispatch(ctx context.Context, e *env, args []string) error {
 	if len(args) == 0 {
-		overview(stderr)
+		overview(e.stderr)
 		return usagef("name a command")
 	}
 	name, args := args[0], args[1:]
 	switch name {
 	case "help", "-h", "--help":
-		return help(stdout, args)
+		return help(e.stdout, args)
 	case "--version":
 		name = "version"
 	}
@@ -178,12 +234,11 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	if cmd == nil {
 		return usagef("no command %q; `drey help` lists them", name)
 	}
-	e := &env{stdout: stdout, stderr: stderr}
 	f := flagSet(cmd, e)
 	err := f.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		commandHelp(stdout, cmd)
+		commandHelp(e.stdout, cmd)
 		return nil
 	case err != nil:
 		return usagef("%s: %v; see `drey help %s`", name, err, name)
