@@ -48,7 +48,7 @@ func command(t *testing.T, env []string, name string, args ...string) (string, e
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
-	c.Env = append(os.Environ(), env...)
+	c.Env = append(append(os.Environ(), "TMPDIR="+scratch), env...) // Flink leaves things there when it is stopped
 	c.WaitDelay = 5 * time.Second
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out

@@ -8,12 +8,14 @@ case ${1:-} in
 esac
 shift
 [ -e "$here/target/$v/.built" ] || { echo "run.sh: not built: run $here/build.sh $v" >&2; exit 1; }
+exec 9>"$here/target/.lock-$v"
+flock -s 9 # until the program ends; see build.sh
 opens=()
 for p in lang lang.reflect net io nio text time util util.concurrent util.concurrent.atomic util.concurrent.locks; do
   opens+=("--add-opens=java.base/java.$p=ALL-UNNAMED")
 done
 [ -z "${S3_ENDPOINT:-}" ] || export FLINK_PLUGINS_DIR="$here/target/$v/plugins"
-exec java -Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "${opens[@]}" ${INTEROP_JAVA_OPTS:-} \
+exec java -Djava.io.tmpdir="${TMPDIR:-/tmp}" -Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "${opens[@]}" ${INTEROP_JAVA_OPTS:-} \
   -Dorg.slf4j.simpleLogger.defaultLogLevel="${LOG:-off}" -Dorg.slf4j.simpleLogger.logFile=System.err \
   -Dorg.slf4j.simpleLogger.showDateTime=true -Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS \
   -cp "$here/target/$v/classes:$here/target/$v/lib/*" lab.Main "$@"

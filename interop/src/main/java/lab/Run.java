@@ -67,8 +67,13 @@ final class Run implements AutoCloseable {
         Jobs.build(env, parts);
         cluster = new MiniCluster(new MiniClusterConfiguration.Builder()
                 .setConfiguration(c).setNumTaskManagers(1).setNumSlotsPerTaskManager(4).build());
-        cluster.start();
         job = JobID.fromHexString(jobId);
+        try {
+            cluster.start();
+        } catch (Exception e) {
+            close();
+            throw e;
+        }
     }
 
     /** Starts the job; separate from the constructor so that the caller can set Ctl first. */
