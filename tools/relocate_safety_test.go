@@ -12,10 +12,10 @@ import (
 	"github.com/drey-state/drey/storage/storagetest"
 )
 
-// oneFile is a checkpoint, or with version 2 or less a savepoint, that names one file.
-func oneFile(t testing.TB, version metadata.Version, path string, n int) *metadata.Snapshot {
+// oneFile names one file of 5 bytes.
+func oneFile(t testing.TB, version metadata.Version, path string) *metadata.Snapshot {
 	s := &metadata.Snapshot{Version: version, Operators: []metadata.Operator{
-		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(file(t, path, n), nil, nil)})}}
+		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(file(t, path, 5), nil, nil)})}}
 	if version >= metadata.Version4 {
 		s.Properties = metadata.NullProperties
 	}
@@ -30,7 +30,7 @@ func TestRelativeHandlesInOldVersions(t *testing.T) {
 	for _, v := range []metadata.Version{metadata.Version1, metadata.Version2} {
 		fsys := storage.NewMemory()
 		put(t, fsys, "s3://b/sp/f", 5)
-		putMetadata(t, fsys, "s3://b/sp", oneFile(t, v, "s3://b/sp/f", 5))
+		putMetadata(t, fsys, "s3://b/sp", oneFile(t, v, "s3://b/sp/f"))
 		if v == metadata.Version1 {
 			refused(t, fsys, "s3://b/sp", "s3://c/x", RelocateOptions{MakeRelative: true}, "know no relative handles")
 			wantNothing(t, fsys, "s3://c")
@@ -54,7 +54,7 @@ func TestMetadataOnlyIntoNewDirectory(t *testing.T) {
 	job := "s3://b/ck/" + jobA
 	put(t, fsys, job+"/shared/f", 5)
 	put(t, fsys, "s3://c/new/shared/f", 5)
-	putMetadata(t, fsys, job+"/chk-4", oneFile(t, metadata.Version6, job+"/shared/f", 5))
+	putMetadata(t, fsys, job+"/chk-4", oneFile(t, metadata.Version6, job+"/shared/f"))
 	relocated(t, fsys, job+"/chk-4", "s3://c/new/chk-4", RelocateOptions{MetadataOnly: true, Rewrite: []Rule{{job, "s3://c/new"}}})
 	if p := paths(t, fsys, "s3://c/new/chk-4"); p["s3://c/new/shared/f"] != 1 {
 		t.Errorf("%v", p)
@@ -73,7 +73,7 @@ func TestOldPlaceDenied(t *testing.T) {
 	inner := storage.NewMemory()
 	old, now := "s3://old/ck/"+jobA, "s3://b/copied/ck/"+jobA
 	put(t, inner, now+"/shared/f", 5)
-	putMetadata(t, inner, now+"/chk-1", oneFile(t, metadata.Version4, old+"/shared/f", 5))
+	putMetadata(t, inner, now+"/chk-1", oneFile(t, metadata.Version4, old+"/shared/f"))
 	denied := storagetest.NewFaulty(inner, storagetest.FaultOptions{Inject: func(s storagetest.Step) *storagetest.Fault {
 		if strings.HasPrefix(s.URI, "s3://old/") {
 			return &storagetest.Fault{Err: fs.ErrPermission}
@@ -101,27 +101,27 @@ func TestInPlaceKeepsWhatIsRight(t *testing.T) {
 	job := "s3://b/x/ck/" + jobA
 	put(t, fsys, job+"/shared/f1", 5)
 	put(t, fsys, "s3://b/x/shared/f1", 5) // a stray file of the same name and size
-	putMetadata(t, fsys, job+"/chk-7", oneFile(t, metadata.Version4, job+"/shared/f1", 5))
+	putMetadata(t, fsys, job+"/chk-7", oneFile(t, metadata.Version4, job+"/shared/f1"))
 	if p := relocated(t, fsys, job+"/chk-7", "", RelocateOptions{MetadataOnly: true}); !p.Done || len(p.Moved) != 0 {
 		t.Errorf("%+v", p)
 	}
 	// A copy of the job, with the original still there, names the copy.
 	put(t, fsys, "s3://b/y/"+jobA+"/shared/f1", 5)
-	putMetadata(t, fsys, "s3://b/y/"+jobA+"/chk-7", oneFile(t, metadata.Version4, job+"/shared/f1", 5))
+	putMetadata(t, fsys, "s3://b/y/"+jobA+"/chk-7", oneFile(t, metadata.Version4, job+"/shared/f1"))
 	relocated(t, fsys, "s3://b/y/"+jobA+"/chk-7", "", RelocateOptions{MetadataOnly: true})
 	if p := paths(t, fsys, "s3://b/y/"+jobA+"/chk-7"); p["s3://b/y/"+jobA+"/shared/f1"] != 1 {
 		t.Errorf("%v", p)
 	}
 	// Between a stray file and a place that exists nobody can choose.
 	put(t, fsys, "s3://b/z/shared/f1", 5)
-	putMetadata(t, fsys, "s3://b/z/w/chk-7", oneFile(t, metadata.Version4, job+"/shared/f1", 5))
+	putMetadata(t, fsys, "s3://b/z/w/chk-7", oneFile(t, metadata.Version4, job+"/shared/f1"))
 	refused(t, fsys, "s3://b/z/w/chk-7", "", RelocateOptions{MetadataOnly: true}, "s3://b/z/shared", job+"/shared", "--moved")
 }
 
 func TestOntoItselfLooksAtTheFiles(t *testing.T) {
 	fsys := storage.NewMemory()
 	job := "s3://b/ck/" + jobA
-	putMetadata(t, fsys, job+"/chk-7", oneFile(t, metadata.Version4, job+"/shared/f1", 5))
+	putMetadata(t, fsys, job+"/chk-7", oneFile(t, metadata.Version4, job+"/shared/f1"))
 	refused(t, fsys, job+"/chk-7", job+"/chk-7", RelocateOptions{}, "not where the metadata says", "f1")
 	put(t, fsys, job+"/shared/f1", 5)
 	p := relocated(t, fsys, job+"/chk-7", job+"/chk-7/", RelocateOptions{})
@@ -133,7 +133,7 @@ func TestOntoItselfLooksAtTheFiles(t *testing.T) {
 func TestContradictoryRules(t *testing.T) {
 	fsys := storage.NewMemory()
 	put(t, fsys, "s3://b/sp/f", 5)
-	putMetadata(t, fsys, "s3://b/sp", oneFile(t, metadata.Version3, "s3://b/sp/f", 5))
+	putMetadata(t, fsys, "s3://b/sp", oneFile(t, metadata.Version3, "s3://b/sp/f"))
 	refused(t, fsys, "s3://b/sp", "s3://c/x", RelocateOptions{Rewrite: []Rule{{"s3://b", "s3://c"}, {"s3a://b/", "s3://d"}}}, "two rules for")
 }
 
