@@ -355,7 +355,7 @@ func TestD06OtherSpellingsOfSchemeAndAuthority(t *testing.T) {
 	fsys := storage.NewMemory()
 	job := "hdfs://ns1/f/ck/" + jobA
 	dir := job + "/chk-1"
-	names := []string{"hdfs://ns1:8020/f/ck/" + jobA + "/shared/a", job + "/shared/b", "hdfs://NS1/f/ck/" + jobA + "/shared/c"}
+	names := []string{"hdfs://ns1:8020/f/ck/" + jobA + "/shared/a", job + "/shared/b", "hdfs://NS1/f/ck/" + jobA + "/shared/c", "hdfs:/f/ck/" + jobA + "/shared/d"}
 	var shared []metadata.Stream
 	for i, n := range names {
 		put(t, fsys, storage.Key(n), 10+i)
@@ -363,8 +363,12 @@ func TestD06OtherSpellingsOfSchemeAndAuthority(t *testing.T) {
 	}
 	putMetadata(t, fsys, dir, &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{
 		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(shared[0], shared[1:], nil)})}})
-	// One rule switches the name service of all spellings.
-	relocated(t, fsys, dir, "", RelocateOptions{MetadataOnly: true, Unchecked: true, Output: "hdfs://ns1/new", Rewrite: []Rule{{"hdfs://ns1", "hdfs://ns2"}}})
+	// One rule switches the name service of all spellings that name it. That of
+	// the default file system can be any, so that it is not guessed.
+	o := RelocateOptions{MetadataOnly: true, Unchecked: true, Output: "hdfs://ns1/new", Rewrite: []Rule{{"hdfs://ns1", "hdfs://ns2"}}}
+	refused(t, fsys, dir, "", o, "1 path matches no --rewrite rule", "hdfs:/f/ck/"+jobA+"/shared/d")
+	o.Rewrite = append(o.Rewrite, Rule{"hdfs:/", "hdfs://ns2"})
+	relocated(t, fsys, dir, "", o)
 	for p := range paths(t, fsys, "hdfs://ns1/new") {
 		if !strings.HasPrefix(p, "hdfs://ns2/f/ck/") {
 			t.Errorf("%s", p)

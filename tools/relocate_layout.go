@@ -67,9 +67,16 @@ func (r *relocation) choose() error {
 	for _, p := range problems {
 		missing[storage.Dir(p.Path)] = true
 	}
-	e.What = fmt.Sprintf("%s: %d paths match no --rewrite rule; nothing was written:", r.plan.snapshot.URI, len(problems))
+	e.What = fmt.Sprintf("%s: %s no --rewrite rule; nothing was written:", r.plan.snapshot.URI, matchNo(len(problems)))
 	e.Advice = "add a rule for each of: " + listSome(sortedKeys(missing)) + " (such as --rewrite FROM=TO)"
 	return e
+}
+
+func matchNo(n int) string {
+	if n == 1 {
+		return "1 path matches"
+	}
+	return fmt.Sprintf("%d paths match", n)
 }
 
 // oneFileEach refuses rules that would make two files one.

@@ -85,6 +85,9 @@ func TestRelocateFixtures(t *testing.T) {
 		}
 		n++
 		checkComplete(t, fsys, dst)
+		if v, err := Verify(ctx, fsys, []string{dst}, VerifyOptions{}); err != nil || v.Snapshots[0].Verdict != VerdictIntact {
+			t.Errorf("%s: verify says %+v, %v", path, v, err)
+		}
 		again, err := PlanRelocate(ctx, fsys, "file:"+path, dst, RelocateOptions{})
 		if err != nil || !again.Done {
 			t.Errorf("%s: running again: done %v, %v", path, again != nil && again.Done, err)
