@@ -39,7 +39,7 @@ race:
 # Every fuzz target for a short while, from the checked-in seeds.
 fuzz:
 	@for f in $$(grep -ho 'func Fuzz[A-Za-z0-9]*' fuzz/*_test.go | cut -c6-); do \
-		$(GO) test ./fuzz -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) || exit 1; done
+		$(GO) test ./fuzz -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x || exit 1; done
 
 # Rewrites the expected output of the command tests; a diff then means that it changed.
 golden:
