@@ -5,7 +5,8 @@ GO         ?= go
 CACHE      ?= $(or $(DREY_CACHE),$(HOME)/.cache/drey)
 LINT_VERSION = v2.15.0
 LINT       = $(CACHE)/golangci-lint-$(LINT_VERSION)/golangci-lint
-FUZZTIME   ?= 10s
+# A number of runs, as a limit of time makes the fuzzer itself fail now and then ("context deadline exceeded").
+FUZZTIME   ?= 100000x
 # The tests of interop spend their time in the JVM; the race detector has nothing to find there.
 RACE_PKGS  = $$($(GO) list ./... | grep -v /interop)
 
