@@ -192,12 +192,8 @@ func PlanRelocate(ctx context.Context, fsys storage.FS, src, dst string, o Reloc
 	if err := mustRoundTrip(s); err != nil {
 		return nil, err
 	}
-	for i, rule := range o.Rewrite {
-		for _, other := range o.Rewrite[:i] {
-			if storage.Key(rule.From) == storage.Key(other.From) && storage.Key(rule.To) != storage.Key(other.To) {
-				return nil, fmt.Errorf("two rules for %s: %s and %s: %w", rule.From, other.To, rule.To, ErrRefused)
-			}
-		}
+	if err := errors.Join(contradiction(o.Rewrite), contradiction(o.Moved)); err != nil {
+		return nil, err
 	}
 	dir, uri, err := p.destination(ctx, dst)
 	if err != nil {
@@ -287,8 +283,13 @@ func (r *relocation) run(ctx context.Context) error {
 	if p.options.MakeRelative && s.Version == metadata.Version2 {
 		p.Warnings = append(p.Warnings, "relative handles in metadata of version 2: Flink 1.11 and later reads it, 1.10 and earlier does not")
 	}
-	if rest, below := storage.Rel(s.Dir, r.dir); below && rest != "" && sameStore(p.source, p.target) {
-		return fmt.Errorf("%s lies inside of the source %s, which is never changed; choose another destination: %w", r.dir, s.Dir, ErrRefused)
+	if !r.same && sameStore(p.source, p.target) {
+		if _, below := storage.Rel(s.Dir, r.dir); below {
+			return fmt.Errorf("%s lies inside of the source %s, which is never changed; choose another destination: %w", r.dir, s.Dir, ErrRefused)
+		}
+		if _, above := storage.Rel(r.dir, s.Dir); above {
+			return fmt.Errorf("%s holds the source %s, so that the two would mix; choose another destination: %w", r.dir, s.Dir, ErrRefused)
+		}
 	}
 	if err := r.collect(); err != nil {
 		return err
@@ -309,6 +310,9 @@ func (r *relocation) run(ctx context.Context) error {
 		return err
 	}
 	r.checkService()
+	if err := r.checkOutput(); err != nil {
+		return err
+	}
 	return r.checkTarget(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
@@ -56,9 +57,17 @@ func (r *relocation) check(ctx context.Context) error {
 		return err
 	}
 	var conflicts []FileProblem
+	oneStore := sameStore(p.source, p.target)
+	listed := make(map[string]bool, len(r.order))
 	for i, f := range r.order {
-		if storage.Key(f.actual) == storage.Key(f.target) && sameStore(p.source, p.target) {
-			continue // stays where it is
+		key := storage.Key(f.target)
+		if oneStore && storage.Key(f.actual) == key || listed[key] {
+			continue // stays where it is, or is the file of another record
+		}
+		listed[key] = true
+		if _, inside := storage.Rel(p.snapshot.Dir, f.target); inside && oneStore {
+			conflicts = append(conflicts, problem(f.first, f.target, "inside of the source, which is never changed"))
+			continue
 		}
 		size := sources[i].size
 		c := FileCopy{Source: f.actual, Target: f.target, Size: size}
@@ -76,8 +85,8 @@ func (r *relocation) check(ctx context.Context) error {
 		}
 	}
 	if len(conflicts) > 0 {
-		return &ProblemsError{What: r.dir + ": the target holds other files, which are never replaced:", Problems: conflicts, Refused: true,
-			Advice: "choose another directory, or look at what these files are and delete them"}
+		return &ProblemsError{What: r.dir + ": these places are taken, and nothing is ever replaced:", Problems: conflicts, Refused: true,
+			Advice: "choose another destination, or look at what these files are and delete them"}
 	}
 	return nil
 }
@@ -161,6 +170,22 @@ func missing(f *sourceFile, s *Snapshot) string {
 		return "missing; a relative handle of a shared file in a checkpoint: it may lie in the savepoint that the job was started from (FLINK-39964)"
 	}
 	return "missing"
+}
+
+// checkOutput refuses metadata in another directory than the one that its
+// relative handles mean, unless it has another name and so restores from nowhere.
+func (r *relocation) checkOutput() error {
+	p := r.plan
+	at := storage.Dir(p.Target)
+	relative := slices.ContainsFunc(r.order, func(f *sourceFile) bool { return f.relative })
+	if !relative || storage.Key(at) == storage.Key(r.dir) {
+		return nil
+	}
+	if storage.Base(p.Target) == MetadataName && !p.options.Unchecked {
+		return fmt.Errorf("%s: relative handles in it mean files in %s, which are not there; write it under another name, or into that directory: %w", p.Target, r.dir, ErrRefused)
+	}
+	p.Warnings = append(p.Warnings, fmt.Sprintf("%s has relative handles: it restores only from %s, so put it there as %s", p.Target, r.dir, MetadataName))
+	return nil
 }
 
 // checkTarget looks whether the metadata is there already.

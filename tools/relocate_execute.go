@@ -169,6 +169,9 @@ func (p *RelocatePlan) clean(ctx context.Context) error {
 		uris = append(uris, f.Target)
 	}
 	uris = append(uris, p.Target)
+	if p.Backup != "" {
+		uris = append(uris, p.Backup)
+	}
 	if _, err := c.Clean(ctx, uris...); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -22,7 +22,7 @@ func (r *relocation) choose() error {
 		if f.first.Kind == metadata.RefRelative {
 			f.relative = true
 			f.target = storage.Join(r.dir, f.first.Path)
-			l.taken[storage.Key(f.target)] = storage.Key(f.recorded)
+			l.taken[storage.Key(f.target)] = storage.Key(f.actual)
 		}
 	}
 	for _, d := range sortedDirectories(r.dirs) {
@@ -109,14 +109,14 @@ func (r *relocation) relativeInPlace() error {
 	}
 	var problems []FileProblem
 	for _, f := range r.order {
-		if r.same && storage.Key(f.actual) != storage.Key(f.target) {
-			problems = append(problems, problem(f.first, f.actual, "not beside "+MetadataName))
+		if _, below := storage.Rel(r.dir, f.actual); r.same && !below {
+			problems = append(problems, problem(f.first, f.actual, "not in the directory of "+MetadataName))
 		}
 	}
 	if len(problems) == 0 {
 		return nil
 	}
-	return &ProblemsError{What: r.plan.snapshot.URI + ": these files don't lie beside the metadata, so their handles can't be made relative in place:", Problems: problems, Refused: true,
+	return &ProblemsError{What: r.plan.snapshot.URI + ": these files don't lie in the directory of the metadata, so their handles can't be made relative in place:", Problems: problems, Refused: true,
 		Advice: "relocate to another directory with --make-relative, which gathers them"}
 }
 
@@ -147,7 +147,7 @@ type layout struct {
 var stateDirectories = []string{"shared", "taskowned", "dstl"}
 
 func (l *layout) directory(d *directory) string {
-	to := l.claim(l.rest(d.recorded, d.actual), d.recorded)
+	to := l.claim(l.rest(d.recorded, d.actual), d.actual)
 	d.target = to
 	l.merged[storage.Key(d.recorded)] = d
 	return to
@@ -155,7 +155,7 @@ func (l *layout) directory(d *directory) string {
 
 func (l *layout) file(f *sourceFile) string {
 	if l.flat {
-		return l.claim([]string{storage.Base(f.recorded)}, f.recorded)
+		return l.claim([]string{storage.Base(f.recorded)}, f.actual)
 	}
 	// A file of a directory that file merging registers goes where that goes.
 	for up, last := storage.Dir(f.recorded), f.recorded; up != last && len(l.merged) > 0; up, last = storage.Dir(up), up {
@@ -164,7 +164,7 @@ func (l *layout) file(f *sourceFile) string {
 			return storage.Join(d.target, rest)
 		}
 	}
-	return l.claim(l.rest(f.recorded, f.actual), f.recorded)
+	return l.claim(l.rest(f.recorded, f.actual), f.actual)
 }
 
 // rest is the place of a path in the new directory, as segments.
@@ -187,10 +187,10 @@ func (l *layout) rest(recorded, actual string) []string {
 	return segments[len(segments)-1:]
 }
 
-// claim gives what is recorded a place of its own: files of one name from
+// claim gives what is at a place now one of its own: files of one name from
 // several places get names that tell them apart, the same ones on every run.
-func (l *layout) claim(rest []string, recorded string) string {
-	what := storage.Key(recorded)
+func (l *layout) claim(rest []string, actual string) string {
+	what := storage.Key(actual)
 	to := storage.Join(l.dir, rest...)
 	for n := 8; ; n += 8 {
 		key := storage.Key(to)

@@ -70,7 +70,7 @@ func (r *relocation) locate(ctx context.Context) error {
 			}
 		}
 	}
-	for _, d := range r.dirs {
+	for _, d := range sortedDirectories(r.dirs) {
 		place := l.findDirectory(d.recorded)
 		d.actual = place
 		if place != storage.Clean(d.recorded) {
@@ -178,11 +178,16 @@ func (l *locator) own(dir string) bool {
 func namesJob(segments []string) bool { return slices.ContainsFunc(segments, jobIDPattern.MatchString) }
 
 // findDirectory gives the place of a directory of file merging, which need
-// not hold a file and, on a store without directories, need not exist.
+// not hold a file and, on a store without directories or after a copy that
+// left out empty ones, need not exist. It must never be a directory that holds
+// anything else: Flink deletes it with all that is in it.
 func (l *locator) findDirectory(dir string) string {
 	dir = storage.Clean(dir)
 	if to, ok := apply(l.rules, dir); ok {
 		return to
+	}
+	if l.own(dir) {
+		return dir // in the layout that the snapshot is in, also if it is not there
 	}
 	for _, rule := range l.learned {
 		if to, ok := apply([]Rule{rule}, dir); ok {
@@ -195,22 +200,30 @@ func (l *locator) findDirectory(dir string) string {
 		}
 	}
 	for _, c := range l.candidates(dir) {
+		if !namesMerged(c.suffix) {
+			continue // the snapshot's own directory, or another that only has its name
+		}
 		if info, err := l.fsys.Stat(l.ctx, c.dir); err == nil && info.Dir {
 			l.learned = append(l.learned, c.rule)
 			return c.dir
 		}
 	}
-	// Empty directories get lost in copies. The job's directory has the job's
-	// name before and after, unless the path was recorded there.
+	// The job's directory has the job's name before and after.
 	job := storage.Dir(l.dir)
-	name := storage.Base(job)
-	if jobIDPattern.MatchString(name) {
+	if name := storage.Base(job); jobIDPattern.MatchString(name) {
 		_, _, path := storage.Split(dir)
 		if _, rest, ok := strings.Cut(path, "/"+name+"/"); ok {
 			return storage.Join(job, rest)
 		}
 	}
 	return dir
+}
+
+// namesMerged says that segments end as the path of a directory of file
+// merging: shared or taskowned, and a name below.
+func namesMerged(segments []string) bool {
+	n := len(segments)
+	return n >= 2 && (segments[n-2] == "shared" || segments[n-2] == "taskowned")
 }
 
 // spread picks up to n elements evenly.

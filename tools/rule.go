@@ -56,3 +56,15 @@ func apply(rules []Rule, uri string) (string, bool) {
 	}
 	return storage.Join(rules[best].To, rest), true
 }
+
+// contradiction is the error of two rules that send one place to two.
+func contradiction(rules []Rule) error {
+	for i, r := range rules {
+		for _, other := range rules[:i] {
+			if storage.Key(r.From) == storage.Key(other.From) && storage.Key(r.To) != storage.Key(other.To) {
+				return fmt.Errorf("two rules for %s: %s and %s: %w", r.From, other.To, r.To, ErrRefused)
+			}
+		}
+	}
+	return nil
+}

@@ -17,7 +17,7 @@ const relocateHelp = `
 Copies the snapshot SRC with every file that it uses, wherever that lies, into
 the directory DST, and writes there a _metadata in which every path points to
 the copies. The source is never changed, nothing at the target is ever replaced, and
-_metadata comes last: a target that has one is complete. Run it again after
+_metadata comes last: a target that has one is complete (unless --unchecked wrote it). Run it again after
 a failure and it goes on where it stopped.
 
 In DST, the files that were beside _metadata are beside it again, those of
@@ -81,8 +81,8 @@ func cmdRelocate() *command {
 			f.BoolVar(&o.metadataOnly, "metadata-only", false, "rewrite only the metadata; the files are in place already")
 			f.StringVarP(&o.output, "output", "o", "", "with --metadata-only: write the metadata to `FILE`, in place of _metadata in DST or SRC")
 			f.BoolVar(&o.unchecked, "unchecked", false, "with --metadata-only: don't check that the files are there")
-			f.BoolVar(&o.makeRelative, "make-relative", false, "put all files beside _metadata under relative paths, so that the directory can be moved by plain copy")
-			f.StringVar(&o.service, "import-to", "", "warn of what a managed service would not import: aws-msf")
+			f.BoolVar(&o.makeRelative, "make-relative", false, "put all files beside _metadata under relative paths, so that the directory can be moved by plain copy (in place: files stay where they are in it)")
+			f.StringVar(&o.service, "import-to", "", "warn of what the managed `SERVICE` would not import: aws-msf")
 			f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show what would be done")
 			f.StringVar(&o.manifest, "manifest", "", "copy nothing, but list what to copy in `FILE`, for another tool; finish with --metadata-only")
 			f.StringVar(&o.manifestFormat, "manifest-format", string(tools.ManifestS3Batch), "s3-batch (bucket,key as S3 Batch Operations reads it) or pairs (source,target)")
@@ -118,6 +118,11 @@ func rules(flag string, texts []string) ([]tools.Rule, error) {
 		if err != nil {
 			return nil, usagef("--%s: %v", flag, err)
 		}
+		// What is written into metadata has a scheme, as Flink's own paths have:
+		// without one, it would be looked for in the cluster's default file system.
+		if r.To, err = target(r.To); err != nil {
+			return nil, err
+		}
 		list = append(list, r)
 	}
 	return list, nil
@@ -151,6 +156,8 @@ func (o *relocateFlags) check(args []string) error {
 		return usagef("--unchecked is for --metadata-only")
 	case o.makeRelative && len(o.rewrite) > 0:
 		return usagef("--make-relative leaves no absolute paths, so that --rewrite would have no effect")
+	case o.manifest != "" && o.dryRun:
+		return usagef("--manifest copies nothing anyway; without --dry-run it writes the list")
 	case o.service != "" && o.service != tools.ServiceAWS:
 		return usagef("--import-to knows %s only", tools.ServiceAWS)
 	case o.manifest != "" && o.metadataOnly:
@@ -302,8 +309,12 @@ func printRelocated(e *env, o *relocateFlags, r *relocateResult) {
 	}
 	switch {
 	case r.Manifest != nil:
+		source := p.Source
+		if storage.Base(source) == tools.MetadataName {
+			source = storage.Dir(source)
+		}
 		fmt.Fprintf(w, "%s lists %s (%s); when they are copied, finish with\n  drey relocate --metadata-only%s %s %s\n",
-			shellQuote(o.manifest), plural(r.Manifest.Files, "file"), size(r.Manifest.Bytes), repeated(e, o), shellQuote(storage.Dir(p.Source)), shellQuote(storage.Dir(p.Target)))
+			shellQuote(o.manifest), plural(r.Manifest.Files, "file"), size(r.Manifest.Bytes), repeated(e, o), shellQuote(source), shellQuote(storage.Dir(p.Target)))
 		if r.Manifest.Bucket != "" {
 			fmt.Fprintf(w, "S3 Batch Operations: destination bucket %s, key prefix %q\n", r.Manifest.Bucket, r.Manifest.Prefix)
 		}

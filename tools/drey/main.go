@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -241,6 +242,7 @@ func dispatch(ctx context.Context, e *env, args []string) error {
 		commandHelp(e.stdout, cmd)
 		return nil
 	case err != nil:
+		e.json = e.json || slices.Contains(args, "--json") // it may stand behind the mistake
 		return usagef("%s: %v; see `drey help %s`", name, err, name)
 	}
 	if n := f.NArg(); n < cmd.minArgs || cmd.maxArgs >= 0 && n > cmd.maxArgs {
