@@ -569,7 +569,7 @@ func TestRulesThatCollide(t *testing.T) {
 		put(t, fsys, dir+"/f", 5)
 		putMetadata(t, fsys, dir, &metadata.Snapshot{Version: metadata.Version3, Operators: []metadata.Operator{
 			operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(file(t, "s3://b/one/f", 5), []metadata.Stream{other}, nil)})}})
-		refused(t, fsys, dir, "s3://c/x", RelocateOptions{Rewrite: []Rule{{"s3://b/one", "s3://c/x"}, {"s3://b/two", "s3://c/x"}}}, "would become s3://c/x/f", "same place")
+		refused(t, fsys, dir, "s3://c/x", RelocateOptions{Rewrite: []Rule{{"s3://b/one", "s3://c/x"}, {"s3://b/two", "s3://c/x"}}}, "would become s3://c/x/f", "must differ")
 		wantNothing(t, fsys, "s3://c")
 		relocated(t, fsys, dir, "s3://d/"+storage.Base(dir), RelocateOptions{})
 		checkComplete(t, fsys, "s3://d/"+storage.Base(dir))

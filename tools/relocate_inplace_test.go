@@ -109,6 +109,28 @@ func TestDirectoriesOfGatheredSnapshots(t *testing.T) {
 	}
 }
 
+// TestDirectoryThatHoldsTheSnapshot: Flink would delete the snapshot with it.
+func TestDirectoryThatHoldsTheSnapshot(t *testing.T) {
+	fsys := storage.NewMemory()
+	job := "s3://b/ck/" + jobA
+	put(t, fsys, job+"/taskowned/job_x/f", 4)
+	merged := func(shared string) *metadata.Snapshot {
+		return &metadata.Snapshot{Version: metadata.Version6, Properties: metadata.NullProperties, Operators: []metadata.Operator{
+			operator("op", &metadata.SubtaskState{ManagedOperator: []*metadata.OperatorState{{
+				Delegate: &metadata.Segment{Size: 4, Path: text(t, job+"/taskowned/job_x/f"), LogicalFileID: "l"},
+				Merged:   &metadata.MergedDirectories{TaskOwned: text(t, job+"/taskowned/job_x"), Shared: text(t, shared)},
+			}}})}}
+	}
+	putMetadata(t, fsys, job+"/chk-1", merged(job+"/shared/job_x_op"))
+	refused(t, fsys, job+"/chk-1", "s3://c/x/in", RelocateOptions{Rewrite: []Rule{{job, "s3://c/y"}, {job + "/shared/job_x_op", "s3://c/x"}}}, "deletes this directory")
+	wantNothing(t, fsys, "s3://c")
+	putMetadata(t, fsys, job+"/chk-2", merged(job+"/chk-2"))
+	v, err := Verify(t.Context(), fsys, []string{job + "/chk-1", job + "/chk-2"}, VerifyOptions{})
+	if err != nil || len(v.Snapshots[0].Warnings) != 0 || len(v.Snapshots[1].Warnings) != 1 || !strings.Contains(v.Snapshots[1].Warnings[0], "CLAIM") {
+		t.Errorf("%+v, %v", v.Snapshots, err)
+	}
+}
+
 func TestOutputElsewhere(t *testing.T) {
 	fsys := storage.NewMemory()
 	sp := "s3://b/savepoint-0a0a0a-000000000001"

@@ -52,7 +52,7 @@ func (r *relocation) choose() error {
 		}
 	}
 	if len(problems) == 0 {
-		if err := r.oneFileEach(); err != nil {
+		if err := r.keepApart(); err != nil {
 			return err
 		}
 		return r.relativeInPlace()
@@ -79,9 +79,15 @@ func matchNo(n int) string {
 	return fmt.Sprintf("%d paths match", n)
 }
 
-// oneFileEach refuses rules that would make two files one.
-func (r *relocation) oneFileEach() error {
+// keepApart refuses rules that would make two files one, or the snapshot's
+// directory one that Flink may delete.
+func (r *relocation) keepApart() error {
 	var problems []FileProblem
+	for _, d := range sortedDirectories(r.dirs) {
+		if _, inside := storage.Rel(d.target, r.dir); inside {
+			problems = append(problems, problem(d.first, d.recorded, fmt.Sprintf("would become %s, which holds the new snapshot: Flink deletes this directory with all it holds", d.target)))
+		}
+	}
 	at := make(map[string]*sourceFile, len(r.order))
 	for _, f := range r.order {
 		key := storage.Key(f.target)
@@ -98,7 +104,7 @@ func (r *relocation) oneFileEach() error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return &ProblemsError{What: r.plan.snapshot.URI + ": different files would get the same place; nothing was written:", Problems: problems, Refused: true,
+	return &ProblemsError{What: r.plan.snapshot.URI + ": places that must differ would be the same; nothing was written:", Problems: problems, Refused: true,
 		Advice: "use rules that keep them apart, or none: files are then given names of their own"}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/storage"
 )
 
 // semantics checks what decoding does not: that the metadata makes sense. It
@@ -26,7 +27,22 @@ func semantics(s *Snapshot) (damage []CheckProblem, warnings []string) {
 		seen[o.ID] = true
 		c.operator(i, o)
 	}
+	c.directories()
 	return c.damage, c.warnings
+}
+
+// directories warns of directories of file merging that hold the snapshot.
+func (c *checker) directories() {
+	warned := map[string]bool{}
+	for r := range c.s.Refs() {
+		if r.Kind != metadata.RefDirectory || warned[r.Path] {
+			continue
+		}
+		if _, inside := storage.Rel(r.Path, c.s.Dir); inside {
+			warned[r.Path] = true
+			c.warn("%s is registered as a directory of file merging (%s), and holds the snapshot itself: after a restore with CLAIM Flink deletes it with all it holds", r.Path, r.Field())
+		}
+	}
 }
 
 type checker struct {
