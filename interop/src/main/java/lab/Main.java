@@ -155,28 +155,16 @@ public final class Main {
                 Run.await("async", () -> Ctl.counted("kv-async") == Jobs.KEYS);
             }
             if (inflight) { // the channel state is replayed; look at the state after that
-                long[] before = {-1};
-                Run.await("in-flight records", () -> {
-                    long now = parts.stream().mapToLong(Ctl::counted).sum();
-                    boolean still = now == before[0];
-                    before[0] = now;
-                    Thread.sleep(500);
-                    return still;
-                });
+                Run.quiet("in-flight records", () -> parts.stream().mapToLong(Ctl::counted).sum());
                 Ctl.dumpOnSnapshot = true;
             }
             run.savepoint(out.getPath(), canonical ? SavepointFormatType.CANONICAL : SavepointFormatType.NATIVE);
             System.out.println("PASS restored and took a new savepoint");
             Ctl.drain = true;
             JsonNode dump = tree(Ctl.dump);
-            int[] left = {0};
-            Run.await("quiet after the final watermark", () -> {
-                int now = tree(Ctl.fired).toString().length();
-                boolean still = now == left[0];
-                left[0] = now;
-                Thread.sleep(300);
-                return still;
-            });
+            // As long as it takes until all has fired that must; then long enough to see what must not.
+            Run.awaitAtMost(60, () -> Truth.firedAll(entry.get("operators"), tree(Ctl.fired)));
+            Run.quiet("the final watermark", () -> tree(Ctl.fired).toString().length());
             if (async) {
                 dump = tree(Ctl.dump);
             }

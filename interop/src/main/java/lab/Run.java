@@ -116,13 +116,33 @@ final class Run implements AutoCloseable {
     }
 
     static void await(String what, Callable<Boolean> done) throws Exception {
-        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(120);
+        if (!awaitAtMost(120, done)) {
+            throw new IllegalStateException("timeout: " + what);
+        }
+    }
+
+    /** Waits until something is so, and says whether it is. */
+    static boolean awaitAtMost(int seconds, Callable<Boolean> done) throws Exception {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
         while (!done.call()) {
             if (System.nanoTime() > end) {
-                throw new IllegalStateException("timeout: " + what);
+                return false;
             }
             Thread.sleep(20);
         }
+        return true;
+    }
+
+    /** Waits until a measure has been the same for a second and a half: a busy machine pauses, too. */
+    static void quiet(String what, Callable<? extends Number> measure) throws Exception {
+        long[] seen = {-1, 0};
+        await("quiet after " + what, () -> {
+            long now = measure.call().longValue();
+            seen[1] = now == seen[0] ? seen[1] + 1 : 0;
+            seen[0] = now;
+            Thread.sleep(300);
+            return seen[1] >= 5;
+        });
     }
 
     /** Lets the source emit up to this many rounds and waits until it has, and the FLIP-27 readers too. */

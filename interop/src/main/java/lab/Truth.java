@@ -425,6 +425,22 @@ final class Truth {
 
     // ------------------------------------------------------------------ comparison
 
+    /** Whether all windows and event-time timers of the truth have fired. */
+    static boolean firedAll(JsonNode operators, JsonNode fired) {
+        for (Map.Entry<String, JsonNode> op : fields(operators)) {
+            for (Map.Entry<String, JsonNode> st : fields(op.getValue().get("states"))) {
+                String uid = op.getKey(), name = st.getKey();
+                boolean window = uid.startsWith("win") && name.equals("window-contents");
+                JsonNode want = window && st.getValue().hasNonNull("fired") ? st.getValue().get("fired") : st.getValue().get("entries");
+                if ((window || name.startsWith("_timer_state/event_") && !uid.startsWith("win"))
+                        && fired.path(uid).path(name).size() < want.size()) {
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+
     /** Prints PASS or FAIL per state of the truth; returns the number of failures. */
     static int compare(JsonNode operators, JsonNode dump, JsonNode fired) {
         int failures = 0;
