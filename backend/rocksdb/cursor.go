@@ -52,27 +52,6 @@ func (c *cursor) raw(n int, field string) []byte {
 	return p
 }
 
-func (c *cursor) u8(field string) byte {
-	if p := c.raw(1, field); p != nil {
-		return p[0]
-	}
-	return 0
-}
-
-func (c *cursor) u32(field string) uint32 {
-	if p := c.raw(4, field); p != nil {
-		return binary.LittleEndian.Uint32(p)
-	}
-	return 0
-}
-
-func (c *cursor) u64(field string) uint64 {
-	if p := c.raw(8, field); p != nil {
-		return binary.LittleEndian.Uint64(p)
-	}
-	return 0
-}
-
 // varint reads an unsigned LEB128 number of 64 bits.
 func (c *cursor) varint(field string) uint64 {
 	if c.err != nil {
