@@ -37,7 +37,7 @@ var direction = map[string][]string{
 	"tools":               {"backend", "backend/heap", "backend/pebble", "backend/rocksdb", "incremental", "keygroup", "metadata", "serializer", "storage"},
 	"tools/drey":          {"keygroup", "metadata", "storage", "storage/s3", "tools"},
 	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "serializer", "storage"},
-	"fuzz":                {"internal/javaio", "metadata"},
+	"fuzz":                {"backend/rocksdb", "internal/javaio", "metadata", "storage"},
 	"interop":             {"metadata", "storage", "storage/s3", "tools"},
 	"interop/bench":       {"metadata"},
 }
