@@ -48,7 +48,7 @@ golden:
 	@git diff --exit-code -- tools/drey/testdata/script
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./metadata ./storage/...
+	$(GO) test -run '^$$' -bench . -benchmem ./backend/... ./metadata ./storage/...
 
 bench-flink:
 	interop/bench/run-metadata.sh

@@ -73,9 +73,10 @@ func withSize(src []byte) (uint64, []byte, error) {
 	return n, src[used:], nil
 }
 
-// room makes dst n bytes long if the input can give them.
+// room makes dst n bytes long if the input can give them. No block is empty,
+// and not every decoder bears an empty dst.
 func room(dst []byte, n uint64, src []byte, ratio uint64) ([]byte, error) {
-	if n > uint64(len(src))*ratio+ratioSlack || n > 1<<32 {
+	if n == 0 || n > uint64(len(src))*ratio+ratioSlack || n > 1<<32 {
 		return nil, corrupt("%d bytes compressed cannot be %d", len(src), n)
 	}
 	return slices.Grow(dst[:0], int(n))[:n], nil

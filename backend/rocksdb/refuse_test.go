@@ -230,7 +230,7 @@ func TestCompressedSizes(t *testing.T) {
 				continue
 			}
 			d := decompressor{version: version}
-			for _, src := range [][]byte{nil, {0}, append(slices.Clone(huge), "some bytes that are no stream"...), bytes.Repeat([]byte{0xff}, 32)} {
+			for _, src := range [][]byte{nil, {0}, make([]byte, 20), append(slices.Clone(huge), "some bytes that are no stream"...), bytes.Repeat([]byte{0xff}, 32)} {
 				out, err := d.decode(nil, src, byte(kind))
 				if err == nil && len(out) > 0 || err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnsupported) {
 					t.Errorf("version %d, type %d, %x: %d bytes, %v", version, kind, src, len(out), err)
