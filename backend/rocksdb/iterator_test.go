@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -161,6 +162,29 @@ func TestStringAppend(t *testing.T) {
 			t.Errorf("%q %v %q: %q, %v", c.base, c.has, c.operands, got, err)
 		}
 	}
+}
+
+// TestConcurrent scans one DB from several goroutines, and looks at what it says of itself.
+func TestConcurrent(t *testing.T) {
+	db := open(t, "testdata/whole/r8-atomic")
+	want := readDump(t, "testdata/whole/r8-atomic.dump.gz")
+	if db.Manifest() != "MANIFEST-000005" || db.LastSequence() == 0 {
+		t.Errorf("%s, last sequence %d", db.Manifest(), db.LastSequence())
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		for _, f := range db.Families() {
+			if f.Comparator() != Bytewise || (f.ID() == 0) != (f.Name() == "default") {
+				t.Errorf("family %d, %q, comparator %q", f.ID(), f.Name(), f.Comparator())
+			}
+			wg.Go(func() {
+				if got, err := rows(f, Bounds{}); err != nil || !slices.Equal(got, want[f.Name()]) {
+					t.Errorf("%q: %d rows, %v", f.Name(), len(got), err)
+				}
+			})
+		}
+	}
+	wg.Wait()
 }
 
 // TestProperties looks at what tables say of themselves.
