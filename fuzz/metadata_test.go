@@ -14,10 +14,13 @@ import (
 	"github.com/drey-state/drey/metadata"
 )
 
-// addMetadata gives the checked-in _metadata files as seeds, of which
+// metadataFiles are the checked-in _metadata files, of which
 // ../metadata/testdata/README.md tells the origin.
-func addMetadata(f *testing.F, add func(data []byte)) {
-	files, err := filepath.Glob("../metadata/testdata/*/*._metadata")
+const metadataFiles = "../metadata/testdata/*/*._metadata"
+
+// seeds gives the small files that a pattern names.
+func seeds(f *testing.F, pattern string, add func(data []byte)) {
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		f.Fatal("no seeds")
 	}
@@ -35,7 +38,7 @@ func addMetadata(f *testing.F, add func(data []byte)) {
 // FuzzMetadata checks that any bytes are refused with a place or given back as
 // they are, and that decoding them takes no more memory than their length allows.
 func FuzzMetadata(f *testing.F) {
-	addMetadata(f, func(data []byte) { f.Add(data) })
+	seeds(f, metadataFiles, func(data []byte) { f.Add(data) })
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -115,7 +118,7 @@ func convert(t *testing.T, s *metadata.Snapshot, v metadata.Version) {
 
 // FuzzMapPaths moves all paths and moves them back.
 func FuzzMapPaths(f *testing.F) {
-	addMetadata(f, func(data []byte) {
+	seeds(f, metadataFiles, func(data []byte) {
 		f.Add(data, "s3://bucket/ü 日本/")
 		f.Add(data, "")
 	})

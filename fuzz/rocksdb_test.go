@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"os"
-	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -95,27 +93,13 @@ func rocksScan(t *testing.T, files map[string][]byte) {
 	}
 }
 
-// rocksSeeds gives the small files of a kind in the testdata of backend/rocksdb.
-func rocksSeeds(f *testing.F, pattern string, add func([]byte)) {
-	files, err := filepath.Glob("../backend/rocksdb/testdata/*/*/" + pattern)
-	if err != nil || len(files) == 0 {
-		f.Fatal("no seeds")
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		if len(data) <= 8<<10 {
-			add(data)
-		}
-	}
-}
+// rocksFiles is where the databases in the testdata of backend/rocksdb are.
+const rocksFiles = "../backend/rocksdb/testdata/*/*/"
 
 // FuzzRocksTable reads any bytes as a table; most seeds have no checksums, so
 // that what is changed in them gets as far as the decoders.
 func FuzzRocksTable(f *testing.F) {
-	rocksSeeds(f, "*.sst", func(data []byte) {
+	seeds(f, rocksFiles+"*.sst", func(data []byte) {
 		f.Add(data)
 		if len(data) > 53 && data[len(data)-1] == 0x88 {
 			data[len(data)-53] = 0
@@ -133,7 +117,7 @@ func FuzzRocksTable(f *testing.F) {
 
 // FuzzRocksManifest reads any bytes as a MANIFEST, and as an edit in one.
 func FuzzRocksManifest(f *testing.F) {
-	rocksSeeds(f, "MANIFEST-*", func(data []byte) {
+	seeds(f, rocksFiles+"MANIFEST-*", func(data []byte) {
 		f.Add(data)
 		for rest := data; len(rest) > 7; { // the edits by themselves
 			n := int(binary.LittleEndian.Uint16(rest[4:]))

@@ -44,17 +44,6 @@ func (id OperatorID) String() string { return hex.EncodeToString(id[:]) }
 // MarshalText gives the hex form.
 func (id OperatorID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// ParseOperatorID reads 32 hex digits.
-func ParseOperatorID(s string) (OperatorID, error) {
-	var id OperatorID
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != len(id) {
-		return id, fmt.Errorf("operator id %q: want 32 hex digits", s)
-	}
-	copy(id[:], b)
-	return id, nil
-}
-
 // Operator is the state of one operator over all its subtasks, Flink's OperatorState.
 type Operator struct {
 	// Name and UID are empty if not set; version 5 and later.
