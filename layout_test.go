@@ -28,18 +28,18 @@ var direction = map[string][]string{
 	"storage/storagetest": {"storage"},
 	"metadata":            {"keygroup", "internal/javaio"},
 	"serializer":          {"keygroup", "internal/javaio"},
-	"backend":             {"keygroup", "metadata", "serializer", "storage", "internal/javaio"},
+	"backend":             {"backend/rocksdb", "keygroup", "metadata", "serializer", "storage", "internal/javaio"},
 	"backend/heap":        {"backend", "keygroup", "metadata", "serializer", "storage"},
 	"backend/pebble":      {"backend", "incremental", "keygroup", "metadata", "serializer", "storage"},
 	"backend/rocksdb":     {"storage"},
 	"incremental":         {"metadata", "storage"},
 	"localrecovery":       {"metadata", "storage"},
 	"tools":               {"backend", "backend/heap", "backend/pebble", "backend/rocksdb", "incremental", "keygroup", "metadata", "serializer", "storage"},
-	"tools/drey":          {"keygroup", "metadata", "storage", "storage/s3", "tools"},
+	"tools/drey":          {"backend", "keygroup", "serializer", "metadata", "storage", "storage/s3", "tools"},
 	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "serializer", "storage"},
-	"fuzz":                {"backend/rocksdb", "internal/javaio", "metadata", "storage"},
-	"interop":             {"metadata", "storage", "storage/s3", "tools"},
-	"interop/bench":       {"metadata"},
+	"fuzz":                {"backend", "backend/rocksdb", "serializer", "internal/javaio", "metadata", "storage"},
+	"interop":             {"backend", "keygroup", "serializer", "metadata", "storage", "storage/s3", "tools"},
+	"interop/bench":       {"backend", "backend/rocksdb", "metadata", "serializer", "storage", "tools"},
 }
 
 // testsToo are packages that every test may import.
