@@ -13,9 +13,9 @@ var (
 	// ErrTruncated says that the input ends too early.
 	ErrTruncated = javaio.ErrTruncated
 	// ErrCorrupt says that bytes contradict the format or each other.
-	ErrCorrupt = errors.New("corrupt")
+	ErrCorrupt = javaio.ErrCorrupt
 	// ErrUnsupported says that what was read is not understood here.
-	ErrUnsupported = errors.New("not supported")
+	ErrUnsupported = javaio.ErrUnsupported
 )
 
 // Error is a failure to decode, with the byte offset and what was read there.
