@@ -68,6 +68,9 @@ func rocksScan(t *testing.T, files map[string][]byte) {
 		check(err)
 		return
 	}
+	if _, err := db.Verify(ctx, func(e *rocksdb.Error) { check(e) }); err != nil {
+		t.Fatal(err)
+	}
 	for _, b := range []rocksdb.Bounds{{}, {Lower: []byte{0, 40}, Upper: []byte{0, 90}}} {
 		for _, f := range db.Families() {
 			it := f.Iter(ctx, b)

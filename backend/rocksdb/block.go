@@ -151,13 +151,16 @@ type indexForm struct {
 // indexIter goes over the handles of an index block.
 type indexIter struct {
 	block
-	form indexForm
-	off  int
-	key  []byte // with the trailer, if there is one
-	h    handle
+	form  indexForm
+	off   int
+	key   []byte // with the trailer, if there is one
+	h     handle
+	first []byte // first key of the block, with the trailer; nil if the form has none
 }
 
-func (x *indexIter) reset(b block) { x.block, x.off, x.key, x.h = b, 0, x.key[:0], handle{} }
+func (x *indexIter) reset(b block) {
+	x.block, x.off, x.key, x.h, x.first = b, 0, x.key[:0], handle{}, nil
+}
 
 func (x *indexIter) next() (bool, error) {
 	if x.off >= len(x.entries) {
@@ -191,7 +194,8 @@ func (x *indexIter) next() (bool, error) {
 		if used <= 0 || n > uint64(len(rest)-used) {
 			return false, corrupt("first key at byte %d of an index block", pos)
 		}
-		rest = rest[used+int(n):]
+		rest = rest[used:]
+		x.first, rest = rest[:n], rest[n:]
 	}
 	x.off = len(x.entries) - len(rest)
 	return true, nil

@@ -28,7 +28,7 @@ type footer struct {
 	checksum  byte
 	base      uint32 // of context checksums; 0 for none
 	metaindex handle
-	index     handle // none in version 6
+	index     handle // in version 6 from the metaindex
 	start     int64  // where it begins; blocks end before
 }
 

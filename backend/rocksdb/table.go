@@ -43,6 +43,27 @@ func (t *table) close() {
 
 // load reads the footer, the metaindex and the blocks that it names.
 func (t *table) load(f *Family) error {
+	if err := t.loadFooter(); err != nil {
+		return err
+	}
+	metaindex, err := t.metaindex()
+	if err != nil {
+		return err
+	}
+	if err := t.loadProperties(f, metaindex); err != nil {
+		return err
+	}
+	if err := t.loadDict(metaindex); err != nil {
+		return err
+	}
+	if err := t.loadTombstones(metaindex); err != nil {
+		return err
+	}
+	return t.loadIndex(metaindex)
+}
+
+// loadFooter compares the size with the MANIFEST and reads the end of the file.
+func (t *table) loadFooter() error {
 	size := t.obj.Size()
 	if size != t.meta.Size {
 		err := corrupt("%d bytes instead of the %d that %s says", size, t.meta.Size, t.db.manifest)
@@ -60,41 +81,54 @@ func (t *table) load(f *Family) error {
 		return err
 	}
 	t.decomp.version, t.plain.version = t.footer.version, t.footer.version
+	t.stop = int64(t.footer.metaindex.offset)
+	return nil
+}
 
-	metaindex, err := t.metaindex()
+// loadDict reads the dictionary of the data blocks, if there is one.
+func (t *table) loadDict(metaindex map[string]handle) error {
+	h, ok := metaindex[metaDict]
+	if !ok {
+		return nil
+	}
+	data, kind, err := t.read(h, metaDict)
 	if err != nil {
 		return err
 	}
-	if err := t.loadProperties(f, metaindex); err != nil {
+	if t.decomp.dict, err = t.plain.decode(nil, data, kind); err != nil {
+		return t.fail(h, metaDict, err)
+	}
+	return nil
+}
+
+// loadTombstones reads the range deletions, if there are any.
+func (t *table) loadTombstones(metaindex map[string]handle) error {
+	h, ok := metaindex[metaRangeDel]
+	if !ok {
+		return nil
+	}
+	b, err := t.block(h, metaRangeDel)
+	if err != nil {
 		return err
 	}
-	if h, ok := metaindex[metaDict]; ok {
-		data, kind, err := t.read(h, metaDict)
-		if err != nil {
-			return err
-		}
-		if t.decomp.dict, err = t.plain.decode(nil, data, kind); err != nil {
-			return t.fail(h, metaDict, err)
-		}
+	if t.tombstones, err = t.decodeTombstones(b); err != nil {
+		return t.fail(h, metaRangeDel, err)
 	}
-	if h, ok := metaindex[metaRangeDel]; ok {
-		b, err := t.block(h, metaRangeDel)
-		if err != nil {
-			return err
-		}
-		if t.tombstones, err = t.decodeTombstones(b); err != nil {
-			return t.fail(h, metaRangeDel, err)
-		}
-	}
+	return nil
+}
+
+// loadIndex reads the index, or the top of it.
+func (t *table) loadIndex(metaindex map[string]handle) error {
 	h := t.footer.index
 	if t.footer.version >= formatContext {
 		var ok bool
 		if h, ok = metaindex[metaIndex]; !ok {
 			return t.fail(t.footer.metaindex, "metaindex", corrupt("no %s", metaIndex))
 		}
+		t.footer.index = h
 	}
+	var err error
 	t.index, err = t.block(h, "index")
-	t.stop = int64(t.footer.metaindex.offset)
 	return err
 }
 
@@ -114,7 +148,7 @@ func (t *table) block(h handle, field string) (block, error) {
 	return b, nil
 }
 
-// metaindex gives the handles of the blocks that are used here by name.
+// metaindex gives the handles of all blocks that it names.
 func (t *table) metaindex() (map[string]handle, error) {
 	b, err := t.block(t.footer.metaindex, "metaindex")
 	if err != nil {
@@ -132,14 +166,9 @@ func (t *table) metaindex() (map[string]handle, error) {
 			return handles, nil
 		}
 		name := string(it.key)
-		switch name {
-		case metaProperties, metaPropertiesOld, metaRangeDel, metaDict, metaIndex:
-		default:
-			continue
-		}
 		h, _, ok := parseHandle(it.value)
 		if !ok {
-			return nil, t.fail(t.footer.metaindex, "metaindex", corrupt("handle of %s", name))
+			return nil, t.fail(t.footer.metaindex, "metaindex", corrupt("handle of %q", name))
 		}
 		if name == metaPropertiesOld {
 			name = metaProperties
