@@ -1,9 +1,6 @@
 package keygroup
 
-import (
-	"fmt"
-	"math/bits"
-)
+import "fmt"
 
 // UpperBound is the largest max parallelism that Flink allows.
 const UpperBound = 1 << 15
@@ -43,16 +40,7 @@ func ForHash(javaHash int32, maxParallelism int) int {
 // murmur is the 32-bit murmur3 of one int as Flink's MathUtils.murmurHash
 // computes it; the result is not negative.
 func murmur(code int32) int32 {
-	h := uint32(code) * 0xcc9e2d51
-	h = bits.RotateLeft32(h, 15) * 0x1b873593
-	h = bits.RotateLeft32(h, 13)*5 + 0xe6546b64
-	h ^= 4
-	h ^= h >> 16
-	h *= 0x85ebca6b
-	h ^= h >> 13
-	h *= 0xc2b2ae35
-	h ^= h >> 16
-	switch v := int32(h); {
+	switch v := int32(finish(mix(0, uint32(code)) ^ 4)); {
 	case v >= 0:
 		return v
 	case v != -1<<31:
