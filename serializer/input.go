@@ -34,6 +34,9 @@ type Input struct {
 	src  io.Reader
 	err  error
 	lost bool
+
+	depth int // of nested snapshots or recursive values, see deeper
+	empty int // elements of no bytes, see element
 }
 
 // inputChunk is how much is read of a stream at least, in bytes.
@@ -222,6 +225,10 @@ func (in *Input) Rest() []byte {
 
 // Skip moves past n bytes without holding them.
 func (in *Input) Skip(n int64) {
+	if n >= 0 && n <= int64(len(in.buf)-in.pos) && in.err == nil {
+		in.pos += int(n)
+		return
+	}
 	for n > 0 && in.err == nil {
 		if in.pos == len(in.buf) && !in.need(1) {
 			return
@@ -316,16 +323,102 @@ func (in *Input) Length() int {
 	return int(n)
 }
 
-// Uvarint reads unsigned LEB128 of at most 32 bits (variable-length lengths and UTF-16 code units).
+// Uvarint reads unsigned LEB128 of at most 32 bits (variable-length lengths
+// and UTF-16 code units). Longer forms than needed, which no writer has, fail.
 func (in *Input) Uvarint() uint32 {
+	off := in.Offset()
 	var v uint32
 	for shift := 0; shift < 35; shift += 7 {
 		b := in.U8()
 		v |= uint32(b&0x7F) << shift
-		if b < 0x80 {
-			return v
+		switch {
+		case b >= 0x80:
+			continue
+		case b == 0 && shift > 0 && in.err == nil, shift == 28 && b > 0xF:
+			in.FailAt(off, "variable-length number", fmt.Errorf("%w: not its shortest form", ErrCorrupt))
+			return 0
+		}
+		return v
+	}
+	in.FailAt(off, "variable-length number", fmt.Errorf("%w: more than five bytes", ErrCorrupt))
+	return 0
+}
+
+// maxDepth bounds how deep snapshots and recursive values may be nested.
+const maxDepth = 64
+
+// deeper goes one level down, if it may; then the caller goes up again with in.depth--.
+func (in *Input) deeper(field string) bool {
+	if in.depth >= maxDepth {
+		in.Failf(field, "nested more than %d deep", maxDepth)
+	}
+	if in.err != nil {
+		return false
+	}
+	in.depth++
+	return true
+}
+
+// maxEmpty bounds how many elements without a byte a record may have: a
+// hostile count costs nothing else.
+const maxEmpty = 1 << 16
+
+// element says whether to go on after an element of a collection that began
+// at offset start.
+func (in *Input) element(start int64) bool {
+	if in.Offset() == start {
+		if in.empty++; in.empty > maxEmpty {
+			in.Failf("count", "more than %d elements without a byte", maxEmpty)
 		}
 	}
-	in.Failf("variable-length number", "more than five bytes")
-	return 0
+	return !in.Lost()
+}
+
+// flag reads a byte that must be 0 or 1, so that it is written as it was read.
+func (in *Input) flag(field string) bool {
+	off := in.Offset()
+	b := in.U8()
+	if b > 1 {
+		in.FailAt(off, field, fmt.Errorf("%w: flag is %d", ErrCorrupt, b))
+	}
+	return b == 1
+}
+
+// magic reads four bytes that must be want.
+func (in *Input) magic(field string, want int32) {
+	off := in.Offset()
+	if got := in.I32(); got != want && in.err == nil {
+		in.FailAt(off, field, fmt.Errorf("%w: %d instead of %d", ErrCorrupt, got, want))
+	}
+}
+
+// name reads text that a snapshot must give back byte for byte: over-long
+// forms of modified UTF-8, which no writer has, fail.
+func (in *Input) name() string {
+	off := in.Offset()
+	raw := string(in.Take(int(in.U16())))
+	if in.err != nil {
+		return ""
+	}
+	if !javaio.ValidUTF(raw) {
+		in.FailAt(off, "text", javaio.ErrInvalidUTF)
+		return ""
+	}
+	s := javaio.DecodeUTF(raw)
+	if back, err := javaio.EncodeUTF(s); err != nil || back != raw {
+		in.FailAt(off, "text", fmt.Errorf("%w: not the shortest form", javaio.ErrInvalidUTF))
+		return ""
+	}
+	return s
+}
+
+// within puts an outer name before the field of the error.
+func (in *Input) within(outer string) {
+	if e, ok := in.err.(*Error); ok {
+		if e.Field == "" {
+			e.Field = outer
+		} else {
+			e.Field = outer + "." + e.Field
+		}
+	}
 }

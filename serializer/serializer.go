@@ -28,25 +28,3 @@ func AppendRead(dst []byte, s Serializer, in *Input) []byte {
 	}
 	return AppendJSON(dst, s.Read(in))
 }
-
-// Of makes the serializer that a snapshot describes. It never fails: what is
-// not known becomes a serializer of [Opaque] values that says why.
-func Of(s *Snapshot) Serializer { panic("not yet") }
-
-// ReadSnapshot reads a snapshot with its class name and version
-// (TypeSerializerSnapshot.readVersionedSnapshot). A class that is not known
-// has an unknown length, and fails with an error that names it and unwraps to [ErrUnsupported].
-func ReadSnapshot(in *Input) *Snapshot { panic("not yet") }
-
-// Write is the inverse of [ReadSnapshot], byte for byte.
-func (s *Snapshot) Write(out *Output) { panic("not yet") }
-
-// String names the type that the serializer is for, as a Java or SQL
-// programmer would: "Map<String, Long>", "ROW<INT, STRING>", "com.example.Order".
-func (s *Snapshot) String() string { panic("not yet") }
-
-// AppendJSON appends a value as JSON.
-func AppendJSON(dst []byte, v any) []byte { panic("not yet") }
-
-// Text is a value as a key in a CSV cell or on a command line: strings as they are, everything else as its JSON.
-func Text(v any) string { panic("not yet") }
