@@ -106,6 +106,18 @@ func text() Serializer {
 	}
 }
 
+// stringValue is text that cannot be null: its length is one less than text's.
+func stringValue() Serializer {
+	return &scalar{
+		len: -1, size: -1,
+		skip: func(in *Input) { in.skipUnits(int(in.Uvarint())) },
+		read: func(in *Input) any {
+			s, _ := in.text(int(in.Uvarint()))
+			return s
+		},
+	}
+}
+
 // unit is a serializer of values without content that writes size bytes.
 func unit(name Unit, length, size int) Serializer {
 	return &scalar{len: length, size: size, read: func(in *Input) any {
@@ -245,8 +257,10 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 // basicFamily knows the serializers of single values and arrays of them.
 func basicFamily(class string) (family, bool) {
 	switch class {
-	case base + "StringSerializer$StringSerializerSnapshot", base + "StringValueSerializer$StringValueSerializerSnapshot":
+	case base + "StringSerializer$StringSerializerSnapshot":
 		return simple("String", text()), true
+	case base + "StringValueSerializer$StringValueSerializerSnapshot":
+		return simple("StringValue", stringValue()), true
 	case base + "LongSerializer$LongSerializerSnapshot", base + "LongValueSerializer$LongValueSerializerSnapshot":
 		return simple("Long", long()), true
 	case base + "IntSerializer$IntSerializerSnapshot", base + "IntValueSerializer$IntValueSerializerSnapshot":

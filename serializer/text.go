@@ -13,7 +13,11 @@ func (in *Input) FlinkString() (s string, ok bool) {
 	if n == 0 {
 		return "", false
 	}
-	n--
+	return in.text(n - 1)
+}
+
+// text reads n UTF-16 code units.
+func (in *Input) text(n int) (s string, ok bool) {
 	if b := in.ascii(n); b != nil {
 		return string(b), true
 	}
@@ -101,7 +105,11 @@ func decodeCharacter(s string) (rune, int) {
 
 // skipFlinkString moves past a string.
 func skipFlinkString(in *Input) {
-	n := int(in.Uvarint()) - 1
+	in.skipUnits(int(in.Uvarint()) - 1)
+}
+
+// skipUnits moves past n UTF-16 code units.
+func (in *Input) skipUnits(n int) {
 	if n <= 0 || in.ascii(n) != nil {
 		return
 	}
