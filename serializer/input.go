@@ -344,13 +344,13 @@ func (in *Input) Uvarint() uint32 {
 	return 0
 }
 
-// maxDepth bounds how deep snapshots and recursive values may be nested.
+// maxDepth bounds how deep snapshots may be nested.
 const maxDepth = 64
 
-// deeper goes one level down, if it may; then the caller goes up again with in.depth--.
-func (in *Input) deeper(field string) bool {
-	if in.depth >= maxDepth {
-		in.Failf(field, "nested more than %d deep", maxDepth)
+// deeper goes one level down, if it may; then the caller goes up again by higher.
+func (in *Input) deeper(field string, most int) bool {
+	if in.depth >= most {
+		in.Failf(field, "nested more than %d deep", most)
 	}
 	if in.err != nil {
 		return false
@@ -358,6 +358,8 @@ func (in *Input) deeper(field string) bool {
 	in.depth++
 	return true
 }
+
+func (in *Input) higher() { in.depth-- }
 
 // maxEmpty bounds how many elements without a byte a record may have: a
 // hostile count costs nothing else.

@@ -54,10 +54,10 @@ func familyOf(class string) (family, bool) {
 // has an unknown length, and fails with an error that names it and unwraps to
 // [ErrUnsupported]; so does a version. It returns nil after a failure.
 func ReadSnapshot(in *Input) *Snapshot {
-	if !in.deeper("serializer snapshot") {
+	if !in.deeper("serializer snapshot", maxDepth) {
 		return nil
 	}
-	defer func() { in.depth-- }()
+	defer in.higher()
 	off := in.Offset()
 	s := &Snapshot{Class: in.name(), Version: in.I32()}
 	if in.err != nil {

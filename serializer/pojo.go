@@ -1,0 +1,263 @@
+package serializer
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Pojo is the body of PojoSerializerSnapshot.
+type Pojo struct {
+	// Class of the values.
+	Class string
+	// Fields in the order in which they are written.
+	Fields []Frame
+	// Registered are the subclasses that the job registered, in the order of
+	// their tags; Others are subclasses that it met.
+	Registered, Others []Frame
+}
+
+func (b *Pojo) write(out *Output, _ int32) {
+	out.UTF(b.Class)
+	writeFrames(out, b.Fields)
+	writeFrames(out, b.Registered)
+	writeFrames(out, b.Others)
+}
+
+func readPojo(in *Input, _ int32) Body {
+	return &Pojo{
+		Class:      in.name(),
+		Fields:     readFrames(in, true),
+		Registered: readFrames(in, true),
+		Others:     readFrames(in, true),
+	}
+}
+
+func pojoFamily() family {
+	return family{
+		oldest: 2, newest: 2, read: readPojo,
+		make: func(s *Snapshot) Serializer {
+			if b, ok := s.Body.(*Pojo); ok {
+				return newPojo(b)
+			}
+			return nil
+		},
+		name: func(s *Snapshot) string {
+			if b, ok := s.Body.(*Pojo); ok {
+				return b.Class
+			}
+			return shortName(s.Class)
+		},
+	}
+}
+
+// What a POJO begins with.
+const (
+	pojoNull       = 1
+	pojoExact      = 2
+	pojoSubclass   = 4 // its name and value follow
+	pojoRegistered = 8 // its tag and value follow
+)
+
+// pojo is a Java object with fields: a byte that says what follows, and for
+// each field a flag of null and the value.
+type pojo struct {
+	class      string
+	names      []string
+	fields     []Serializer
+	registered []Serializer
+	others     map[string]Serializer
+}
+
+func newPojo(b *Pojo) *pojo {
+	p := &pojo{class: b.Class}
+	for i := range b.Fields {
+		p.names = append(p.names, b.Fields[i].Name)
+		p.fields = append(p.fields, b.Fields[i].serializer())
+	}
+	for i := range b.Registered {
+		p.registered = append(p.registered, b.Registered[i].serializer())
+	}
+	if len(b.Others) > 0 {
+		p.others = make(map[string]Serializer, len(b.Others))
+	}
+	for i := range b.Others {
+		p.others[b.Others[i].Name] = b.Others[i].serializer()
+	}
+	return p
+}
+
+func (p *pojo) Len() int { return -1 }
+
+// start reads what follows: exact says that fields do; a serializer, that a
+// value of a subclass does; neither, that it is null or the input has failed.
+func (p *pojo) start(in *Input) (exact bool, sub Serializer) {
+	off := in.Offset()
+	switch flags := in.U8(); flags {
+	case pojoNull:
+	case pojoExact:
+		return true, nil
+	case pojoSubclass:
+		class := in.UTF()
+		if in.err != nil {
+			return false, nil
+		}
+		if s, ok := p.others[class]; ok {
+			return false, s
+		}
+		return false, unknown{class: class, reason: "the snapshot has no serializer of this subclass"}
+	case pojoRegistered:
+		if tag := int(in.U8()); tag < len(p.registered) {
+			return false, p.registered[tag]
+		}
+		in.FailAt(off, p.class, fmt.Errorf("%w: no registered subclass has the tag", ErrCorrupt))
+	default:
+		in.FailAt(off, p.class, fmt.Errorf("%w: flags %#x", ErrCorrupt, flags))
+	}
+	return false, nil
+}
+
+func (p *pojo) Skip(in *Input) {
+	exact, sub := p.start(in)
+	if sub != nil {
+		sub.Skip(in)
+	}
+	if !exact {
+		return
+	}
+	for _, f := range p.fields {
+		if null := in.Bool(); !null {
+			f.Skip(in)
+		}
+		if in.Lost() {
+			return
+		}
+	}
+}
+
+func (p *pojo) Read(in *Input) any { return p.read(in, false) }
+
+func (p *pojo) read(in *Input, subclass bool) any {
+	exact, sub := p.start(in)
+	switch {
+	case sub != nil:
+		if s, ok := sub.(*pojo); ok {
+			return s.read(in, true)
+		}
+		return sub.Read(in)
+	case !exact || in.err != nil:
+		return nil
+	}
+	r := &Record{Class: p.class, Subclass: subclass, Fields: make([]Field, 0, len(p.fields))}
+	for i, f := range p.fields {
+		if in.Lost() {
+			r.Cut = true
+			break
+		}
+		var v any
+		if null := in.Bool(); !null {
+			v = f.Read(in)
+		}
+		if in.err == nil {
+			r.Fields = append(r.Fields, Field{Name: p.names[i], Value: v})
+		}
+	}
+	return r
+}
+
+func (p *pojo) appendJSON(dst []byte, in *Input) []byte { return p.appendObject(dst, in, false) }
+
+func (p *pojo) appendObject(dst []byte, in *Input, subclass bool) []byte {
+	exact, sub := p.start(in)
+	switch {
+	case sub != nil:
+		if s, ok := sub.(*pojo); ok {
+			return s.appendObject(dst, in, true)
+		}
+		return AppendRead(dst, sub, in)
+	case !exact || in.err != nil:
+		return append(dst, "null"...)
+	}
+	o := objectJSON{dst: append(dst, '{')}
+	if subclass {
+		o.class(p.class)
+	}
+	for i, f := range p.fields {
+		if in.Lost() {
+			return o.end(true)
+		}
+		o.name(p.names[i])
+		if null := in.Bool(); null {
+			o.dst = append(o.dst, "null"...)
+		} else {
+			o.dst = AppendRead(o.dst, f, in)
+		}
+	}
+	return o.end(false)
+}
+
+// Enum is the body of EnumSerializer's snapshot: a value is an index into Constants.
+type Enum struct {
+	Class     string
+	Constants []string
+}
+
+func (b *Enum) write(out *Output, _ int32) {
+	out.UTF(b.Class)
+	out.I32(int32(len(b.Constants)))
+	for _, c := range b.Constants {
+		out.UTF(c)
+	}
+}
+
+func readEnum(in *Input, _ int32) Body {
+	b := &Enum{Class: in.name()}
+	for n := in.Length(); n > 0 && in.err == nil; n-- {
+		b.Constants = append(b.Constants, in.name())
+	}
+	return b
+}
+
+func enumFamily() family {
+	return family{
+		oldest: 3, newest: 3, read: readEnum,
+		make: func(s *Snapshot) Serializer {
+			b, ok := s.Body.(*Enum)
+			if !ok {
+				return nil
+			}
+			ids := make([]int32, len(b.Constants))
+			for i := range ids {
+				ids[i] = int32(i)
+			}
+			return constants(b.Class, b.Constants, ids)
+		},
+		name: func(s *Snapshot) string {
+			if b, ok := s.Body.(*Enum); ok {
+				return b.Class
+			}
+			return shortName(s.Class)
+		},
+	}
+}
+
+// constants is a serializer of int values that each stand for a name.
+func constants(class string, names []string, ids []int32) Serializer {
+	order := make([]int, len(ids))
+	for i := range order {
+		order[i] = i
+	}
+	sort.SliceStable(order, func(a, b int) bool { return ids[order[a]] < ids[order[b]] })
+	find := func(in *Input) string {
+		off := in.Offset()
+		id := in.I32()
+		at := sort.Search(len(order), func(i int) bool { return ids[order[i]] >= id })
+		if at == len(order) || ids[order[at]] != id {
+			in.FailAt(off, class, fmt.Errorf("%w: no constant %d", ErrCorrupt, id))
+			return ""
+		}
+		return names[order[at]]
+	}
+	s := fixed(4, func(in *Input) any { return find(in) })
+	s.json = func(dst []byte, in *Input) []byte { return appendQuoted(dst, find(in)) }
+	return s
+}
