@@ -1,18 +1,16 @@
 package backend
 
 import (
-	"context"
-	"iter"
+	"bytes"
+	"fmt"
 
-	"github.com/drey-state/drey/keygroup"
-	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
-	"github.com/drey-state/drey/storage"
 )
 
 // Entry is one entry of keyed state as serialized bytes, the same whatever
 // the file's format: a value of a key and namespace, a whole list, one entry
-// of a map, or a timer. The slices are valid until the next entry.
+// of a map, or a timer. The slices are valid until the next entry. One
+// goroutine may use it at a time.
 type Entry struct {
 	State    *State
 	KeyGroup int
@@ -34,160 +32,174 @@ type Entry struct {
 	in *serializer.Input // scratch
 }
 
-// DecodeKey decodes the key.
-func (e *Entry) DecodeKey() (any, error) { panic("not yet") }
+// DecodeKey decodes the key. This and the other methods that decode give a
+// [serializer.Opaque] with an error if the bytes are not what the serializer
+// writes; the error unwraps to [serializer.ErrCorrupt] if bytes are left over.
+// A value of a type that is not known is an Opaque without an error.
+func (e *Entry) DecodeKey() (any, error) {
+	if e.Unsplit {
+		return e.unsplit(), nil
+	}
+	v, err := decode(e.in, e.State.Key, e.Key)
+	return v, e.wrap("key", err)
+}
 
-// DecodeNamespace decodes the namespace.
-func (e *Entry) DecodeNamespace() (any, error) { panic("not yet") }
+// DecodeNamespace decodes the namespace, nil if it could not be told from the key.
+func (e *Entry) DecodeNamespace() (any, error) {
+	if e.Unsplit {
+		return nil, nil
+	}
+	v, err := decode(e.in, e.State.Namespace, e.Namespace)
+	return v, e.wrap("namespace", err)
+}
 
 // DecodeUserKey decodes the user key of a map's entry, nil for other types.
-func (e *Entry) DecodeUserKey() (any, error) { panic("not yet") }
+func (e *Entry) DecodeUserKey() (any, error) {
+	if e.noUserKey() {
+		return nil, nil
+	}
+	v, err := decode(e.in, e.State.UserKey, e.UserKey)
+	return v, e.wrap("user key", err)
+}
 
 // DecodeValue decodes the value: an []any for a list, nil for timers.
-func (e *Entry) DecodeValue() (any, error) { panic("not yet") }
-
-// AppendKeyJSON, AppendNamespaceJSON, AppendUserKeyJSON and AppendValueJSON
-// append the JSON of the decoded part, faster than decoding first. What can't be decoded is
-// appended as [serializer.Opaque]; then the error says why, and dst is still whole JSON.
-func (e *Entry) AppendKeyJSON(dst []byte) ([]byte, error)       { panic("not yet") }
-func (e *Entry) AppendNamespaceJSON(dst []byte) ([]byte, error) { panic("not yet") }
-func (e *Entry) AppendUserKeyJSON(dst []byte) ([]byte, error)   { panic("not yet") }
-func (e *Entry) AppendValueJSON(dst []byte) ([]byte, error)     { panic("not yet") }
-
-// Files opens the streams that handles name.
-type Files struct {
-	FS storage.FS
-	// Dir is the directory of the metadata file, for relative handles.
-	Dir string
+func (e *Entry) DecodeValue() (any, error) {
+	if e.noValue() {
+		return nil, nil
+	}
+	if e.State.Type != TypeList {
+		v, err := decode(e.in, e.State.Value, e.Value)
+		return v, e.wrap("value", err)
+	}
+	list := []any{}
+	e.in.Reset(e.Value)
+	for i := 0; e.element(i); i++ {
+		list = append(list, e.State.Value.Read(e.in))
+	}
+	if err := e.in.Err(); err != nil {
+		return opaque(e.Value, err), e.wrap("value", err)
+	}
+	return list, nil
 }
 
-// Open opens the bytes of a stream handle: inline bytes, a whole file or the
-// segment of one. Offsets in the object are those of the handle.
-func (f Files) Open(ctx context.Context, s metadata.Stream) (storage.Object, error) {
-	panic("not yet")
+// AppendKeyJSON appends the JSON of the decoded key, faster than decoding
+// first. What can't be decoded is appended as [serializer.Opaque]; then the
+// error says why, and dst is still whole JSON.
+func (e *Entry) AppendKeyJSON(dst []byte) ([]byte, error) {
+	if e.Unsplit {
+		return serializer.AppendJSON(dst, e.unsplit()), nil
+	}
+	dst, err := appendDecoded(dst, e.in, e.State.Key, e.Key)
+	return dst, e.wrap("key", err)
 }
 
-// Filter says which entries are wanted; the zero value is all. A reader does
-// not read what it can pass over.
-type Filter struct {
-	// KeyGroups that are wanted; nil means all.
-	KeyGroups []keygroup.Range
-	// State says whether a state is wanted; nil means all.
-	State func(*State) bool
-	// Key is the serialized key that is wanted; nil means all.
-	Key []byte
+// AppendNamespaceJSON is [Entry.AppendKeyJSON] for the namespace.
+func (e *Entry) AppendNamespaceJSON(dst []byte) ([]byte, error) {
+	if e.Unsplit {
+		return append(dst, "null"...), nil
+	}
+	dst, err := appendDecoded(dst, e.in, e.State.Namespace, e.Namespace)
+	return dst, e.wrap("namespace", err)
 }
 
-// LostError is an error of [KeyedReader.Entries] after which the sequence
-// goes on: entries that could not be read were passed over.
-type LostError struct {
-	// State names the state, "" if it is not known. KeyGroup is -1 if it is not known.
-	State    string
-	KeyGroup int
-	// Entries is how many were lost, -1 if that is not known.
-	Entries int64
-	Err     error
+// AppendUserKeyJSON is [Entry.AppendKeyJSON] for the user key.
+func (e *Entry) AppendUserKeyJSON(dst []byte) ([]byte, error) {
+	if e.noUserKey() {
+		return append(dst, "null"...), nil
+	}
+	dst, err := appendDecoded(dst, e.in, e.State.UserKey, e.UserKey)
+	return dst, e.wrap("user key", err)
 }
 
-// Error implements error.
-func (e *LostError) Error() string { panic("not yet") }
-
-// Unwrap gives the cause.
-func (e *LostError) Unwrap() error { return e.Err }
-
-// Options of a reader; the zero value is the default.
-type Options struct {
-	// MaxParallelism is the operator's number of key groups; it must be set for keyed state.
-	MaxParallelism int
-	// Raw says that the handle stands in the slot of raw keyed state.
-	Raw bool
-	// ReadAhead is the most that is read at once of a file, in bytes; 0 means 512 KiB.
-	ReadAhead int
-	// Progress, if set, is told of bytes read from files. It may be called by several goroutines at once.
-	Progress func(bytes int64)
+// AppendValueJSON is [Entry.AppendKeyJSON] for the value.
+func (e *Entry) AppendValueJSON(dst []byte) ([]byte, error) {
+	if e.noValue() {
+		return append(dst, "null"...), nil
+	}
+	if e.State.Type != TypeList {
+		dst, err := appendDecoded(dst, e.in, e.State.Value, e.Value)
+		return dst, e.wrap("value", err)
+	}
+	start := len(dst)
+	dst = append(dst, '[')
+	e.in.Reset(e.Value)
+	for i := 0; e.element(i); i++ {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = serializer.AppendRead(dst, e.State.Value, e.in)
+	}
+	if err := e.in.Err(); err != nil {
+		return serializer.AppendJSON(dst[:start], opaque(e.Value, err)), e.wrap("value", err)
+	}
+	return append(dst, ']'), nil
 }
 
-// KeyedReader reads the keyed state of one handle, whatever its format.
-type KeyedReader struct{}
-
-// OpenKeyed opens a handle of keyed state and reads its header. The caller closes it.
-func OpenKeyed(ctx context.Context, files Files, h metadata.Keyed, o Options) (*KeyedReader, error) {
-	panic("not yet")
+// element moves to element i of a list, and says whether there is one.
+func (e *Entry) element(i int) bool {
+	in := e.in
+	if in.Lost() || in.AtEnd() {
+		return false
+	}
+	if i == 0 {
+		return true
+	}
+	if c := in.U8(); c != ',' {
+		in.Failf("list", "byte %#02x between elements", c)
+	} else if in.AtEnd() {
+		in.Failf("list", "a comma at the end")
+	}
+	return in.Err() == nil
 }
 
-// Header is what the file says of its states; nil for raw keyed state.
-func (r *KeyedReader) Header() *KeyedHeader { panic("not yet") }
+func (e *Entry) noUserKey() bool { return e.State.UserKey == nil || e.Unsplit }
 
-// States are those of the header, in its order.
-func (r *KeyedReader) States() []*State { panic("not yet") }
+func (e *Entry) noValue() bool { return e.State.Value == nil || e.Null }
 
-// KeyGroups is the range of the handle.
-func (r *KeyedReader) KeyGroups() keygroup.Range { panic("not yet") }
-
-// Format names the layout: "canonical", "heap", "rocksdb", "changelog", "raw timers" or "raw".
-func (r *KeyedReader) Format() string { panic("not yet") }
-
-// Entries yields the entries that the filter lets through, in the order of
-// the file. After an error that is a [*LostError] it goes on, after any other it ends. Several
-// sequences may run at once, on disjoint key groups for instance.
-func (r *KeyedReader) Entries(ctx context.Context, f Filter) iter.Seq2[*Entry, error] {
-	panic("not yet")
+// unsplit stands for key, namespace and user key joined.
+func (e *Entry) unsplit() any {
+	return serializer.Opaque{
+		Raw:    bytes.Clone(e.Key),
+		Reason: "key and namespace cannot be told apart, because a serializer is not known",
+	}
 }
 
-// Close closes the files.
-func (r *KeyedReader) Close() error { panic("not yet") }
-
-// OperatorEntry is one element of a list of operator state, one entry of a
-// broadcast state, or the raw bytes of raw operator state. The slices are valid until the next entry.
-type OperatorEntry struct {
-	State *OperatorState
-	// Index is the position in its state within this handle.
-	Index int
-	// Key is the key of a broadcast state, else nil.
-	Key, Value []byte
-
-	in *serializer.Input // scratch
+func (e *Entry) wrap(part string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("state %q, key group %d: %s: %w", e.State.Meta.Name, e.KeyGroup, part, err)
 }
 
-// DecodeKey decodes the key of a broadcast state's entry, else nil.
-func (e *OperatorEntry) DecodeKey() (any, error) { panic("not yet") }
-
-// DecodeValue decodes the value.
-func (e *OperatorEntry) DecodeValue() (any, error) { panic("not yet") }
-
-// AppendKeyJSON and AppendValueJSON are those of [Entry].
-func (e *OperatorEntry) AppendKeyJSON(dst []byte) ([]byte, error)   { panic("not yet") }
-func (e *OperatorEntry) AppendValueJSON(dst []byte) ([]byte, error) { panic("not yet") }
-
-// OperatorState is one state of an operator reader with what decodes it.
-type OperatorState struct {
-	Name string
-	// Meta is nil for raw operator state.
-	Meta *StateMeta
-	Mode metadata.Mode
-	// Key is nil unless it is a broadcast state, Value nil for raw operator state.
-	Key, Value serializer.Serializer
+// decode decodes one value that fills b.
+func decode(in *serializer.Input, s serializer.Serializer, b []byte) (any, error) {
+	in.Reset(b)
+	v := s.Read(in)
+	if err := filled(in); err != nil {
+		return opaque(b, err), err
+	}
+	return v, nil
 }
 
-// OperatorReader reads the operator state of one handle.
-type OperatorReader struct{}
-
-// OpenOperator opens a handle of operator state and reads its header. With
-// o.Raw it has none. The caller closes it.
-func OpenOperator(ctx context.Context, files Files, h *metadata.OperatorState, o Options) (*OperatorReader, error) {
-	panic("not yet")
+// appendDecoded appends the JSON of one value that fills b.
+func appendDecoded(dst []byte, in *serializer.Input, s serializer.Serializer, b []byte) ([]byte, error) {
+	in.Reset(b)
+	start := len(dst)
+	dst = serializer.AppendRead(dst, s, in)
+	if err := filled(in); err != nil {
+		return serializer.AppendJSON(dst[:start], opaque(b, err)), err
+	}
+	return dst, nil
 }
 
-// Header is what the file says of its states; nil for raw operator state.
-func (r *OperatorReader) Header() *OperatorHeader { panic("not yet") }
-
-// States are those of the header, in its order, or those that the handle names if there is no header.
-func (r *OperatorReader) States() []*OperatorState { panic("not yet") }
-
-// Entries yields the entries of all states of which want is true (nil: all), state by state.
-func (r *OperatorReader) Entries(ctx context.Context, want func(*OperatorState) bool) iter.Seq2[*OperatorEntry, error] {
-	panic("not yet")
+// filled gives the input's error, or one if bytes are left.
+func filled(in *serializer.Input) error {
+	if in.Err() == nil && !in.AtEnd() {
+		in.Failf("end", "%d bytes follow", in.Remaining())
+	}
+	return in.Err()
 }
 
-// Close closes the file.
-func (r *OperatorReader) Close() error { panic("not yet") }
+func opaque(b []byte, err error) serializer.Opaque {
+	return serializer.Opaque{Raw: bytes.Clone(b), Reason: err.Error()}
+}

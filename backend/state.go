@@ -1,12 +1,11 @@
 package backend
 
-import (
-	"github.com/drey-state/drey/serializer"
-)
+import "github.com/drey-state/drey/serializer"
 
 // Kind is a state's kind in the header of a file (StateMetaInfoSnapshot.BackendStateType).
 type Kind int32
 
+// The kinds.
 const (
 	KindKeyValue      Kind = 0
 	KindOperator      Kind = 1
@@ -19,6 +18,7 @@ const (
 // Type is what a keyed state is to its job (StateDescriptor.Type), or timers.
 type Type string
 
+// The types.
 const (
 	TypeValue       Type = "VALUE"
 	TypeList        Type = "LIST"
@@ -94,24 +94,4 @@ type OperatorHeader struct {
 	Version             int32
 	Compressed          bool
 	Operator, Broadcast []StateMeta
-}
-
-// State is one state of a keyed reader with what decodes it. Its serializers
-// may be used from any number of goroutines.
-type State struct {
-	Meta *StateMeta
-	// Type of the state; [TypeTimers] for a queue of timers.
-	Type Type
-	// Key and Namespace are never nil.
-	Key, Namespace serializer.Serializer
-	// UserKey is nil unless Type is [TypeMap].
-	UserKey serializer.Serializer
-	// Value is for one value: of a list, one element; of a map, the value of
-	// one entry; nil for timers. With time to live it is a serializer of [serializer.TTL].
-	Value serializer.Serializer
-	// TTL says that values have a last access time.
-	TTL bool
-	// Raw says that the state lies in raw keyed state: timers of a RocksDB
-	// backend with timers on the heap, or what an operator wrote by itself.
-	Raw bool
 }
