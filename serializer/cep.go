@@ -61,24 +61,24 @@ func cepComposite(name string, parts int, of func([]Serializer) Serializer) fami
 func deweyNumber() Serializer { return &list{integer()} }
 
 func eventID() Serializer {
-	return newRecord(cepBuffer+"EventId", field{"id", integer()}, field{"timestamp", long()})
+	return newObject("EventId", field{"id", integer()}, field{"timestamp", long()})
 }
 
 func nodeID(event Serializer) Serializer {
-	return optional{newRecord(cepBuffer+"NodeId", field{"eventId", event}, field{"pageName", text()})}
+	return optional{newObject("NodeId", field{"eventId", event}, field{"pageName", text()})}
 }
 
 func bufferEdge(node, version Serializer) Serializer {
-	return newRecord(cepBuffer+"SharedBufferEdge", field{"target", node}, field{"deweyNumber", version})
+	return newObject("SharedBufferEdge", field{"target", node}, field{"deweyNumber", version})
 }
 
 func bufferNode(edges Serializer) Serializer {
-	return newRecord(cepBuffer+"SharedBufferNode", field{"edges", edges})
+	return newObject("SharedBufferNode", field{"edges", edges})
 }
 
 // lockable counts the references to a value. Its length is never known to Flink.
 func lockable(value Serializer) Serializer {
-	return withLen{-1, newRecord(cepBuffer+"Lockable", field{"refCounter", integer()}, field{"element", value})}
+	return withLen{-1, newObject("Lockable", field{"refCounter", integer()}, field{"element", value})}
 }
 
 // nfaState has previous timestamps since Flink 1.16.
@@ -90,26 +90,26 @@ func nfaState(version, node, event Serializer, previous bool) Serializer {
 		fields = append(fields, field{"previousTimestamp", long()})
 	}
 	fields = append(fields, field{"startEventID", optional{event}})
-	states := &list{newRecord(cepNFA+"ComputationState", fields...)}
-	return newRecord(cepNFA+"NFAState", field{"partialMatches", states}, field{"completedMatches", states})
+	states := &list{newObject("ComputationState", fields...)}
+	return newObject("NFAState", field{"partialMatches", states}, field{"completedMatches", states})
 }
 
 // oldBuffer is the shared buffer of Flink up to 1.5: pages of entries, and
 // edges between entries by their index over all pages, -1 for none.
 func oldBuffer(key, value, version Serializer) Serializer {
-	entry := newRecord("Entry", field{"value", value}, field{"timestamp", long()}, field{"counter", integer()}, field{"refCounter", integer()})
-	page := newRecord("Page", field{"name", key}, field{"entries", &list{entry}})
-	edge := newRecord("Edge", field{"source", integer()}, field{"target", integer()}, field{"deweyNumber", version})
-	return newRecord(cepNFA+"SharedBuffer", field{"pages", &list{page}}, field{"edges", &list{edge}})
+	entry := newObject("Entry", field{"value", value}, field{"timestamp", long()}, field{"counter", integer()}, field{"refCounter", integer()})
+	page := newObject("Page", field{"name", key}, field{"entries", &list{entry}})
+	edge := newObject("Edge", field{"source", integer()}, field{"target", integer()}, field{"deweyNumber", version})
+	return newObject("SharedBuffer", field{"pages", &list{page}}, field{"edges", &list{edge}})
 }
 
 // oldNFA is the NFA of Flink 1.3 to 1.5, which had its states and their
 // transitions in it.
 func oldNFA(event, buffer Serializer) Serializer {
-	state := newRecord(cepNFA+"ComputationState", field{"currentStateName", text()}, field{"previousStateName", text()},
+	state := newObject("ComputationState", field{"currentStateName", text()}, field{"previousStateName", text()},
 		field{"timestamp", long()}, field{"version", deweyNumber()}, field{"startTimestamp", long()},
 		field{"counter", integer()}, field{"event", optional{event}})
-	return newRecord(cepNFA+"NFA", field{"states", oldStates{}}, field{"windowTime", long()}, field{"handleTimeout", boolean()},
+	return newObject("NFA", field{"states", oldStates{}}, field{"windowTime", long()}, field{"handleTimeout", boolean()},
 		field{"sharedBuffer", buffer}, field{"computationStates", &list{state}})
 }
 
@@ -140,10 +140,10 @@ func (oldStates) Len() int { return -1 }
 func (s oldStates) Skip(in *Input) { s.Read(in) }
 
 func (oldStates) Read(in *Input) any {
-	state := newRecord(cepNFA+"State", field{"name", text()}, field{"type", integer()})
-	transition := newRecord(cepNFA+"StateTransition", field{"source", text()}, field{"target", text()},
+	state := newObject("State", field{"name", text()}, field{"type", integer()})
+	transition := newObject("StateTransition", field{"source", text()}, field{"target", text()},
 		field{"action", integer()}, field{"condition", optional{condition{}}})
-	transitions := newRecord("Transitions", field{"source", text()}, field{"transitions", &list{transition}})
+	transitions := newObject("Transitions", field{"source", text()}, field{"transitions", &list{transition}})
 	n := in.Length()
 	all := []any{}
 	for i := 0; i < 2*n && !in.Lost(); i++ {

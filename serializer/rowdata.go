@@ -101,7 +101,7 @@ func (b *binaryValue) value(t *logicalType, off int) any {
 		return p.rawValue(t)
 	case rootVariant:
 		p := b.part(off)
-		return Opaque{Class: "VARIANT", Raw: append([]byte{}, p.data...), Reason: "a variant is not decoded"}
+		return p.variant()
 	}
 	return Opaque{Class: t.text, Raw: append([]byte{}, b.data[off:off+8]...), Reason: "the SQL type is not known"}
 }
@@ -158,6 +158,19 @@ func (b *binaryValue) decimal(t *logicalType, off int) Decimal {
 	}
 	p := b.slice(off, slot>>32, slot&math.MaxUint32)
 	return Decimal{Unscaled: twosComplement(p.data), Scale: t.scale}
+}
+
+// variant is the length of the metadata, big-endian, the metadata and the value.
+func (b *binaryValue) variant() any {
+	if b.in.err != nil {
+		return nil
+	}
+	if len(b.data) < 4 || uint64(binary.BigEndian.Uint32(b.data)) > uint64(len(b.data)-4) {
+		b.fail(0, "variant", "%d bytes", len(b.data))
+		return nil
+	}
+	n := 4 + binary.BigEndian.Uint32(b.data)
+	return record("Variant", "value", append([]byte{}, b.data[n:]...), "metadata", append([]byte{}, b.data[4:n]...))
 }
 
 func (b *binaryValue) rawValue(t *logicalType) any {

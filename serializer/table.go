@@ -63,7 +63,7 @@ func tableFamily(class string) (family, bool) {
 		return composite(part{
 			parts: 1, name: generic("WindowKey"),
 			make: func(_ *Composite, p []Serializer) Serializer {
-				return newRecord("WindowKey", field{"window", long()}, field{"key", p[0]})
+				return newObject("WindowKey", field{"window", long()}, field{"key", p[0]})
 			},
 		}), true
 	case tableTypes + "LinkedListSerializer$LinkedListSerializerSnapshot":
@@ -85,7 +85,7 @@ func dataviewFamily(class string) (family, bool) {
 			return Window{Start: in.I64(), End: in.I64()}
 		})), true
 	case tableWindows + "CountWindow$Serializer$CountWindowSerializerSnapshot":
-		return simple("CountWindow", newRecord("CountWindow", field{"id", long()})), true
+		return simple("CountWindow", newObject("CountWindow", field{"id", long()})), true
 	case tableWindows + "GlobalWindow$Serializer$GlobalWindowSerializerSnapshot":
 		return simple("GlobalWindow", fixed(1, func(in *Input) any {
 			in.U8()
@@ -110,11 +110,11 @@ func dataviewFamily(class string) (family, bool) {
 	case linkedState + "RowDataKeySerializerSnapshot":
 		return family{oldest: 0, newest: 0, read: readRowKey, make: makeRowKey, name: rowKeyName}, true
 	case linkedState + "NodeSerializer$NodeSerializerSnapshot":
-		return recordFamily("Node", "row", "sqn", "prevSqn", "nextSqn", "nextSqnForRecord", "timestamp"), true
+		return objectOf("Node", "row", "sqn", "prevSqn", "nextSqn", "nextSqnForRecord", "timestamp"), true
 	case linkedState + "MetaSqnInfoSerializer$MetaSqnInfoSerializerSnapshot":
-		return recordFamily("MetaSqnInfo", "highSqn", "size"), true
+		return objectOf("MetaSqnInfo", "highSqn", "size"), true
 	case linkedState + "RowSqnInfoSerializer$RowSqnInfoSerializerSnapshot":
-		return recordFamily("RowSqnInfo", "firstSqn", "lastSqn"), true
+		return objectOf("RowSqnInfo", "firstSqn", "lastSqn"), true
 	}
 	return family{}, false
 }

@@ -188,33 +188,33 @@ func rowKeyName(s *Snapshot) string {
 	return shortName(s.Class)
 }
 
-// field is a field of a record.
+// field is a field of an object.
 type field struct {
 	name  string
 	value Serializer
 }
 
-// record is an object that is its fields one after the other.
-type record struct {
+// object is a value of a class that is its fields one after the other.
+type object struct {
 	class  string
 	fields []field
 	len    int
 }
 
-// newRecord makes a record. Its length is known if that of each field is.
-func newRecord(class string, fields ...field) *record {
-	r := &record{class: class, fields: fields}
+// newObject makes an object. Its length is known if that of each field is.
+func newObject(class string, fields ...field) *object {
+	r := &object{class: class, fields: fields}
 	for _, f := range fields {
 		if f.value.Len() < 0 {
-			return &record{class: class, fields: fields, len: -1}
+			return &object{class: class, fields: fields, len: -1}
 		}
 		r.len += f.value.Len()
 	}
 	return r
 }
 
-// recordFamily is the family of a composite whose parts are the fields of a record.
-func recordFamily(class string, names ...string) family {
+// objectOf is the family of a composite whose parts are the fields of an object.
+func objectOf(class string, names ...string) family {
 	return composite(part{
 		parts: len(names), name: func(*Composite) string { return class },
 		make: func(_ *Composite, p []Serializer) Serializer {
@@ -222,14 +222,14 @@ func recordFamily(class string, names ...string) family {
 			for i, n := range names {
 				fields[i] = field{n, p[i]}
 			}
-			return newRecord(class, fields...)
+			return newObject(class, fields...)
 		},
 	})
 }
 
-func (r *record) Len() int { return r.len }
+func (r *object) Len() int { return r.len }
 
-func (r *record) Skip(in *Input) {
+func (r *object) Skip(in *Input) {
 	for _, f := range r.fields {
 		if f.value.Skip(in); in.Lost() {
 			return
@@ -237,7 +237,7 @@ func (r *record) Skip(in *Input) {
 	}
 }
 
-func (r *record) Read(in *Input) any {
+func (r *object) Read(in *Input) any {
 	v := &Record{Class: r.class, Fields: make([]Field, 0, len(r.fields))}
 	for i, f := range r.fields {
 		value := f.value.Read(in)
