@@ -14,7 +14,7 @@ import (
 
 // Raw keyed state that InternalTimeServiceManager writes begins with these in each key group.
 const (
-	timersMagic   = -239221345 // 0xF1CD859F
+	timersMagic   = 0xF1CD859F - 1<<32
 	timersVersion = 2
 )
 
