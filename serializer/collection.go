@@ -150,6 +150,46 @@ func (m *mapping) Read(in *Input) any {
 	return entries
 }
 
+func (m *mapping) appendJSON(dst []byte, in *Input) []byte {
+	if !in.Framed() { // it could not be read again
+		return AppendJSON(dst, m.Read(in))
+	}
+	start, before := len(dst), *in
+	dst, ok := m.appendObject(dst, in)
+	if !ok {
+		*in = before
+		return AppendJSON(dst[:start], m.Read(in))
+	}
+	return dst
+}
+
+// appendObject succeeds if all keys can be keys of a JSON object.
+func (m *mapping) appendObject(dst []byte, in *Input) ([]byte, bool) {
+	var keys keySet
+	dst = append(dst, '{')
+	for i, n := 0, in.Length(); i < n; i++ {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		from := len(dst)
+		dst = AppendRead(dst, m.key, in)
+		var ok bool
+		if dst, ok = appendedKey(dst, from); !ok || in.Lost() || !keys.add(dst, from) {
+			return dst, false
+		}
+		dst = append(dst, ':')
+		if null := in.Bool(); null {
+			dst = append(dst, "null"...)
+		} else {
+			dst = AppendRead(dst, m.value, in)
+		}
+		if in.Lost() {
+			return dst, false
+		}
+	}
+	return append(dst, '}'), in.err == nil
+}
+
 // tuple is TupleN and other values that are their fields one after the other.
 type tuple struct {
 	fields []Serializer

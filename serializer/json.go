@@ -17,8 +17,8 @@ import (
 //   - "2024-02-29", "12:34:56.789", "2024-02-29T12:34:56.789", "2023-11-14T22:13:20.060Z"
 //     for Date, Time, DateTime and Instant; years outside of 0 to 9999 as Java prints them
 //   - Window as {"start":1000,"end":2000}, in milliseconds; Unit as its name
-//   - lists as arrays; a Map as an object if all keys are text, numbers, booleans, dates
-//     or times and no two give the same text, otherwise as an array of [key, value]
+//   - lists as arrays; a Map as an object if the JSON of all keys is text, numbers or
+//     booleans and no two are the same, otherwise as an array of [key, value]
 //   - a Record with names as an object, which begins with "@class" if it is of a
 //     subclass and ends with "@cut":true if fields are missing; without names as an array.
 //     With a Kind other than "+I", or without names and cut, it is
@@ -65,10 +65,20 @@ func AppendJSON(dst []byte, v any) []byte {
 		return appendMap(dst, v)
 	case *Record:
 		return appendRecord(dst, v)
-	case Char, Decimal, Date, Time, DateTime, Instant, Unit:
-		dst = append(dst, '"')
-		dst, _ = appendText(dst, v)
-		return append(dst, '"')
+	case Unit:
+		return appendQuoted(dst, string(v))
+	case Char:
+		return append(appendCharacterJSON(append(dst, '"'), rune(v)), '"')
+	case Decimal:
+		return append(appendDecimal(append(dst, '"'), v), '"')
+	case Date:
+		return append(appendDate(append(dst, '"'), v), '"')
+	case Time:
+		return append(appendTime(append(dst, '"'), v), '"')
+	case DateTime:
+		return append(appendTime(append(appendDate(append(dst, '"'), v.Date), 'T'), v.Time), '"')
+	case Instant:
+		return append(appendInstant(append(dst, '"'), v), '"')
 	case Window:
 		dst = strconv.AppendInt(append(dst, `{"start":`...), v.Start, 10)
 		dst = strconv.AppendInt(append(dst, `,"end":`...), v.End, 10)
@@ -112,19 +122,18 @@ func appendLastAccess(dst []byte, ms int64) []byte {
 
 func appendMap(dst []byte, m Map) []byte {
 	start := len(dst)
-	keys := keySet{}
+	var keys keySet
 	dst = append(dst, '{')
 	for i, e := range m {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, '"')
 		from := len(dst)
 		var ok bool
-		if dst, ok = appendText(dst, e.Key); !ok || !keys.add(dst[from:]) {
+		if dst, ok = appendedKey(AppendJSON(dst, e.Key), from); !ok || !keys.add(dst, from) {
 			return appendPairs(dst[:start], m)
 		}
-		dst = AppendJSON(append(dst, `":`...), e.Value)
+		dst = AppendJSON(append(dst, ':'), e.Value)
 	}
 	return append(dst, '}')
 }
@@ -141,46 +150,53 @@ func appendPairs(dst []byte, m Map) []byte {
 	return append(dst, ']')
 }
 
-// keySet says whether a key comes for the first time.
-type keySet map[string]struct{}
-
-func (k keySet) add(key []byte) bool {
-	if _, ok := k[string(key)]; ok {
-		return false
+// appendedKey makes the value that begins at from a key: text is one, numbers
+// and booleans get quotes, nothing else can be one.
+func appendedKey(dst []byte, from int) ([]byte, bool) {
+	switch dst[from] {
+	case '"':
+		return dst, true
+	case '{', '[', 'n':
+		return dst, false
 	}
-	k[string(key)] = struct{}{}
-	return true
+	dst = append(dst, 0, '"')
+	copy(dst[from+1:], dst[from:len(dst)-2])
+	dst[from] = '"'
+	return dst, true
 }
 
-// appendText appends what stands between the quotes of a key or a text; ok is
-// false if v is no such value.
-func appendText(dst []byte, v any) (_ []byte, ok bool) {
-	switch v := v.(type) {
-	case string:
-		return appendEscaped(dst, v), true
-	case Unit:
-		return appendEscaped(dst, string(v)), true
-	case Char:
-		return appendCharacterJSON(dst, rune(v)), true
-	case Decimal:
-		return appendDecimal(dst, v), true
-	case Date:
-		return appendDate(dst, v), true
-	case Time:
-		return appendTime(dst, v), true
-	case DateTime:
-		return appendTime(append(appendDate(dst, v.Date), 'T'), v.Time), true
-	case Instant:
-		return appendInstant(dst, v), true
-	case bool, int8, int16, int32, int64, float32, float64, *big.Int:
-		start := len(dst)
-		dst = AppendJSON(dst, v)
-		if dst[start] == '"' {
-			dst = append(dst[:start], dst[start+1:len(dst)-1]...)
+// keySet says whether the keys of an object differ. It remembers where they
+// are in the output; most maps are small.
+type keySet struct {
+	places [16][2]int
+	n      int
+	texts  map[string]struct{}
+}
+
+// add adds the key from there to the end of dst; false if it was there before.
+func (k *keySet) add(dst []byte, from int) bool {
+	key := dst[from:]
+	if k.texts == nil {
+		for _, p := range k.places[:k.n] {
+			if string(dst[p[0]:p[1]]) == string(key) {
+				return false
+			}
 		}
-		return dst, true
+		if k.n < len(k.places) {
+			k.places[k.n] = [2]int{from, len(dst)}
+			k.n++
+			return true
+		}
+		k.texts = make(map[string]struct{})
+		for _, p := range k.places {
+			k.texts[string(dst[p[0]:p[1]])] = struct{}{}
+		}
 	}
-	return dst, false
+	if _, ok := k.texts[string(key)]; ok {
+		return false
+	}
+	k.texts[string(key)] = struct{}{}
+	return true
 }
 
 func appendRecord(dst []byte, r *Record) []byte {
@@ -221,12 +237,12 @@ func (r *Record) named() bool {
 
 // wrapped says that there is more to show than the fields.
 func (r *Record) wrapped() bool {
-	return r.Kind != "" && r.Kind != "+I" || r.Cut && !r.named()
+	return r.Kind != "" && r.Kind != rowKinds[0] || r.Cut && !r.named()
 }
 
 func appendRowStart(dst []byte, kind string) []byte {
 	dst = append(dst, '{')
-	if kind != "" {
+	if kind != "" && kind != rowKinds[0] {
 		dst = append(appendQuoted(append(dst, `"rowKind":`...), kind), ',')
 	}
 	return append(dst, `"fields":`...)
