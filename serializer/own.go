@@ -117,7 +117,7 @@ func valueFamily() family {
 func valueOf(class string) Serializer {
 	switch class {
 	case "org.apache.flink.types.StringValue":
-		return text()
+		return stringValue()
 	case "org.apache.flink.types.LongValue":
 		return long()
 	case "org.apache.flink.types.IntValue":

@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -24,6 +25,10 @@ import org.apache.flink.core.memory.DataOutputViewStreamWrapper;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.runtime.state.VoidNamespaceSerializer;
 import org.apache.flink.runtime.state.VoidNamespace;
+import org.apache.flink.runtime.state.ttl.TtlStateFactory;
+import org.apache.flink.runtime.state.ttl.TtlValue;
+import org.apache.flink.streaming.api.operators.TimerHeapInternalTimer;
+import org.apache.flink.streaming.api.operators.TimerSerializer;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.streaming.api.windowing.windows.GlobalWindow;
 import org.apache.flink.table.data.*;
@@ -75,7 +80,7 @@ public class Keys {
             ByteArrayOutputStream b = new ByteArrayOutputStream();
             s.serialize(v, new DataOutputViewStreamWrapper(b));
             String groups = "-\t-\t-";
-            if (v != null && !v.getClass().isArray() && !(v instanceof Enum)) { // those have no stable hash
+            if (v != null && !v.getClass().isArray() && !(v instanceof Enum) && !(v instanceof TtlValue)) { // those have no stable hash
                 groups = v.hashCode()
                         + "\t" + KeyGroupRangeAssignment.assignToKeyGroup(v, 128)
                         + "\t" + KeyGroupRangeAssignment.assignToKeyGroup(v, 32768);
@@ -179,13 +184,20 @@ public class Keys {
         emit("Tuple0", Tuple0Serializer.INSTANCE, Tuple0.INSTANCE);
         emit("List<Long>", new ListSerializer<>(LongSerializer.INSTANCE), List.of(), List.of(1L, 2L, 3L), List.of(-1L));
         emit("List<Tuple2<String, Integer>>", new ListSerializer<>(t2), List.of(Tuple2.of("a", 1), Tuple2.of("b", 2)));
-        emit("Map<String, Long>", new MapSerializer<>(StringSerializer.INSTANCE, LongSerializer.INSTANCE), Map.of(), map("a", 1L, "b", null), map("k", -9L, "", 77L));
+        emit("Map<String, Long>", new MapSerializer<>(StringSerializer.INSTANCE, LongSerializer.INSTANCE), Map.of(), map("a", 1L, "b", null), map("", 77L, "k", -9L));
+        emit("Set<String>", new SetSerializer<>(StringSerializer.INSTANCE), new LinkedHashSet<>(List.of("a", "", "c")));
+        emit("Set<Long> with null", new SetSerializer<>(LongSerializer.INSTANCE), new LinkedHashSet<>(Arrays.asList(1L, null, -1L)));
         emit("Nullable<Integer>, padded", NullableSerializer.wrap(IntSerializer.INSTANCE, true), 1, null);
         emit("Nullable<Integer>", NullableSerializer.wrap(IntSerializer.INSTANCE, false), 1, null);
         emit("List<Nullable<Integer>>", new ListSerializer<>(NullableSerializer.wrap(IntSerializer.INSTANCE, false)), Arrays.asList(1, null, 3));
         TypeSerializer<Either<String, Long>> either = new EitherSerializer<>(StringSerializer.INSTANCE, LongSerializer.INSTANCE);
         emit("Either<String, Long>", either, Either.Left("x"), Either.Right(5L));
 
+        emit("TTL<Long>", new TtlStateFactory.TtlSerializer<>(LongSerializer.INSTANCE, LongSerializer.INSTANCE), new TtlValue<>(77L, 1700000000000L));
+        emit("TTL<String>", new TtlStateFactory.TtlSerializer<>(LongSerializer.INSTANCE, StringSerializer.INSTANCE), new TtlValue<>("x", -1L));
+        emit("Timer<String, VoidNamespace>", new TimerSerializer<>(StringSerializer.INSTANCE, VoidNamespaceSerializer.INSTANCE),
+                new TimerHeapInternalTimer<>(5, "k", VoidNamespace.INSTANCE), new TimerHeapInternalTimer<>(-5, "k", VoidNamespace.INSTANCE));
+        emit("Timer<Long, TimeWindow>", new TimerSerializer<>(LongSerializer.INSTANCE, new TimeWindow.Serializer()), new TimerHeapInternalTimer<>(1999, 7L, new TimeWindow(1000, 2000)));
         emit("byte[]", BytePrimitiveArraySerializer.INSTANCE, new byte[0], new byte[] {0, 1, -1});
         emit("boolean[]", BooleanPrimitiveArraySerializer.INSTANCE, new boolean[] {true, false});
         emit("short[]", ShortPrimitiveArraySerializer.INSTANCE, new short[] {1, -1});

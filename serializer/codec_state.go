@@ -1,0 +1,45 @@
+package serializer
+
+// TTLValue is a value of a state with time to live.
+type TTLValue[T any] struct {
+	// LastAccess in milliseconds since 1970.
+	LastAccess int64
+	Value      T
+}
+
+// ForTTL is the serializer of values with time to live (TtlStateFactory.TtlSerializer).
+func ForTTL[T any](value Codec[T]) Codec[TTLValue[T]] {
+	return &codec[TTLValue[T]]{
+		snapshot: compositeSnapshot(runtimeState+"ttl.TtlStateFactory$TtlSerializerSnapshot", 2, nil, ForLong().Snapshot(), value.Snapshot()),
+		len:      sum(8, value.Len()),
+		write: func(out *Output, v TTLValue[T]) {
+			out.I64(v.LastAccess)
+			value.Write(out, v.Value)
+		},
+		read: func(in *Input) TTLValue[T] { return TTLValue[T]{in.I64(), value.Read(in)} },
+	}
+}
+
+// TimerValue is a registered timer.
+type TimerValue[K, N any] struct {
+	// Timestamp in milliseconds since 1970.
+	Timestamp int64
+	Key       K
+	Namespace N
+}
+
+// ForTimer is TimerSerializer. Timers sort by their bytes as by time.
+func ForTimer[K, N any](key Codec[K], namespace Codec[N]) Codec[TimerValue[K, N]] {
+	return &codec[TimerValue[K, N]]{
+		snapshot: compositeSnapshot(operators+"TimerSerializerSnapshot", 2, nil, key.Snapshot(), namespace.Snapshot()),
+		len:      sum(8, key.Len(), namespace.Len()),
+		write: func(out *Output, v TimerValue[K, N]) {
+			out.I64(v.Timestamp ^ -1<<63)
+			key.Write(out, v.Key)
+			namespace.Write(out, v.Namespace)
+		},
+		read: func(in *Input) TimerValue[K, N] {
+			return TimerValue[K, N]{in.I64() ^ -1<<63, key.Read(in), namespace.Read(in)}
+		},
+	}
+}
