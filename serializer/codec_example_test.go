@@ -7,20 +7,20 @@ import (
 	"github.com/drey-state/drey/serializer"
 )
 
-// order is a POJO of a job: public class Order { public String item; public int count; }
-type order struct {
+// purchase is a POJO of a job: public class Order { public String item; public int count; }
+type purchase struct {
 	Item  *string
 	Count int32
 }
 
 func ExampleForPojo() {
 	codec := serializer.ForPojo("com.example.Order",
-		serializer.NewNullMember("item", serializer.ForString(), func(o *order) **string { return &o.Item }),
-		serializer.NewMember("count", serializer.ForInt(), func(o *order) *int32 { return &o.Count }),
+		serializer.NewNullMember("item", serializer.ForString(), func(o *purchase) **string { return &o.Item }),
+		serializer.NewMember("count", serializer.ForInt(), func(o *purchase) *int32 { return &o.Count }),
 	)
 	var out serializer.Output
 	item := "tea"
-	codec.Write(&out, order{Item: &item, Count: 3})
+	codec.Write(&out, purchase{Item: &item, Count: 3})
 	fmt.Printf("%x\n", out.Bytes())
 
 	in := serializer.NewInput(out.Bytes())
