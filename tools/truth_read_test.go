@@ -1,7 +1,9 @@
 package tools
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -184,14 +186,8 @@ func (c *content) readOperator(ctx context.Context, files backend.Files, where s
 			continue
 		}
 		at := fmt.Sprintf("%s: state %q, element %d", where, e.State.Name, e.Index)
-		key, err := e.DecodeKey()
-		if err != nil && !unsupported(err) {
-			c.fail(at+": key", err)
-		}
-		value, err := e.DecodeValue()
-		if err != nil && !unsupported(err) {
-			c.fail(at, err)
-		}
+		key := c.decode(at+": key", e.DecodeKey, e.AppendKeyJSON)
+		value := c.decode(at, e.DecodeValue, e.AppendValueJSON)
 		to := into.states[e.State.Name]
 		if to == nil || to.mode != e.State.Mode {
 			c.fail(at, errors.New("a state that was not announced, or in another mode"))
@@ -204,6 +200,26 @@ func (c *content) readOperator(ctx context.Context, files backend.Files, where s
 		}
 	}
 }
+
+// decode decodes a part of an entry, and demands that its JSON, which is made
+// on a faster way, is that of the value.
+func (c *content) decode(where string, decode func() (any, error), appendJSON func([]byte) ([]byte, error)) any {
+	v, err := decode()
+	if err != nil && !unsupported(err) {
+		c.fail(where, err)
+	}
+	text, err := appendJSON(nil)
+	if err != nil && !unsupported(err) {
+		c.fail(where+" as JSON", err)
+	}
+	if want := serializer.AppendJSON(nil, v); !bytes.Equal(text, want) || !json.Valid(text) {
+		c.fail(where, fmt.Errorf("%w: the JSON is %s, that of the value %s", errDiffers, text, want))
+	}
+	return v
+}
+
+// errDiffers says that two ways to the same thing lead to different ones.
+var errDiffers = errors.New("differs")
 
 // unsupported says that an error only tells what an [serializer.Opaque] value tells too.
 func unsupported(err error) bool { return errors.Is(err, serializer.ErrUnsupported) }
@@ -249,22 +265,10 @@ func (c *content) readKeyed(ctx context.Context, files backend.Files, where stri
 func (c *content) add(where string, into *operatorContent, subtask int, e *backend.Entry) {
 	at := fmt.Sprintf("%s: state %q, key group %d, key %x", where, e.State.Meta.Name, e.KeyGroup, e.Key)
 	decoded := keyedEntry{timestamp: e.Timestamp, group: e.KeyGroup, subtask: subtask}
-	for _, part := range []struct {
-		name   string
-		into   *any
-		decode func() (any, error)
-	}{
-		{"key", &decoded.key, e.DecodeKey},
-		{"namespace", &decoded.namespace, e.DecodeNamespace},
-		{"user key", &decoded.userKey, e.DecodeUserKey},
-		{"value", &decoded.value, e.DecodeValue},
-	} {
-		v, err := part.decode()
-		if err != nil && !unsupported(err) {
-			c.fail(at+": "+part.name, err)
-		}
-		*part.into = v
-	}
+	decoded.key = c.decode(at+": key", e.DecodeKey, e.AppendKeyJSON)
+	decoded.namespace = c.decode(at+": namespace", e.DecodeNamespace, e.AppendNamespaceJSON)
+	decoded.userKey = c.decode(at+": user key", e.DecodeUserKey, e.AppendUserKeyJSON)
+	decoded.value = c.decode(at+": value", e.DecodeValue, e.AppendValueJSON)
 	to := into.keyed[e.State.Meta.Name]
 	if to == nil {
 		to = &keyedContent{typ: e.State.Type, ttl: e.State.TTL}
