@@ -40,7 +40,7 @@ func (e *Entry) DecodeKey() (any, error) {
 	if e.Unsplit {
 		return e.unsplit(), nil
 	}
-	v, err := decode(e.in, e.State.Key, e.Key)
+	v, err := decode(e.input(), e.State.Key, e.Key)
 	return v, e.wrap("key", err)
 }
 
@@ -49,7 +49,7 @@ func (e *Entry) DecodeNamespace() (any, error) {
 	if e.Unsplit {
 		return nil, nil
 	}
-	v, err := decode(e.in, e.State.Namespace, e.Namespace)
+	v, err := decode(e.input(), e.State.Namespace, e.Namespace)
 	return v, e.wrap("namespace", err)
 }
 
@@ -58,7 +58,7 @@ func (e *Entry) DecodeUserKey() (any, error) {
 	if e.noUserKey() {
 		return nil, nil
 	}
-	v, err := decode(e.in, e.State.UserKey, e.UserKey)
+	v, err := decode(e.input(), e.State.UserKey, e.UserKey)
 	return v, e.wrap("user key", err)
 }
 
@@ -68,11 +68,11 @@ func (e *Entry) DecodeValue() (any, error) {
 		return nil, nil
 	}
 	if e.State.Type != TypeList {
-		v, err := decode(e.in, e.State.Value, e.Value)
+		v, err := decode(e.input(), e.State.Value, e.Value)
 		return v, e.wrap("value", err)
 	}
 	list := []any{}
-	e.in.Reset(e.Value)
+	e.input().Reset(e.Value)
 	for i := 0; e.element(i); i++ {
 		list = append(list, e.State.Value.Read(e.in))
 	}
@@ -89,7 +89,7 @@ func (e *Entry) AppendKeyJSON(dst []byte) ([]byte, error) {
 	if e.Unsplit {
 		return serializer.AppendJSON(dst, e.unsplit()), nil
 	}
-	dst, err := appendDecoded(dst, e.in, e.State.Key, e.Key)
+	dst, err := appendDecoded(dst, e.input(), e.State.Key, e.Key)
 	return dst, e.wrap("key", err)
 }
 
@@ -98,7 +98,7 @@ func (e *Entry) AppendNamespaceJSON(dst []byte) ([]byte, error) {
 	if e.Unsplit {
 		return append(dst, "null"...), nil
 	}
-	dst, err := appendDecoded(dst, e.in, e.State.Namespace, e.Namespace)
+	dst, err := appendDecoded(dst, e.input(), e.State.Namespace, e.Namespace)
 	return dst, e.wrap("namespace", err)
 }
 
@@ -107,7 +107,7 @@ func (e *Entry) AppendUserKeyJSON(dst []byte) ([]byte, error) {
 	if e.noUserKey() {
 		return append(dst, "null"...), nil
 	}
-	dst, err := appendDecoded(dst, e.in, e.State.UserKey, e.UserKey)
+	dst, err := appendDecoded(dst, e.input(), e.State.UserKey, e.UserKey)
 	return dst, e.wrap("user key", err)
 }
 
@@ -117,12 +117,12 @@ func (e *Entry) AppendValueJSON(dst []byte) ([]byte, error) {
 		return append(dst, "null"...), nil
 	}
 	if e.State.Type != TypeList {
-		dst, err := appendDecoded(dst, e.in, e.State.Value, e.Value)
+		dst, err := appendDecoded(dst, e.input(), e.State.Value, e.Value)
 		return dst, e.wrap("value", err)
 	}
 	start := len(dst)
 	dst = append(dst, '[')
-	e.in.Reset(e.Value)
+	e.input().Reset(e.Value)
 	for i := 0; e.element(i); i++ {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -162,6 +162,14 @@ func (e *Entry) unsplit() any {
 		Raw:    bytes.Clone(e.Key),
 		Reason: "key and namespace cannot be told apart, because a serializer is not known",
 	}
+}
+
+// input is the scratch of an entry, also of one that no reader made.
+func (e *Entry) input() *serializer.Input {
+	if e.in == nil {
+		e.in = serializer.NewInput(nil)
+	}
+	return e.in
 }
 
 func (e *Entry) wrap(part string, err error) error {

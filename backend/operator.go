@@ -28,13 +28,13 @@ func (e *OperatorEntry) DecodeKey() (any, error) {
 	if e.State.Key == nil {
 		return nil, nil
 	}
-	v, err := decode(e.in, e.State.Key, e.Key)
+	v, err := decode(e.input(), e.State.Key, e.Key)
 	return v, e.wrap("key", err)
 }
 
 // DecodeValue decodes the value; raw operator state is a [serializer.Opaque].
 func (e *OperatorEntry) DecodeValue() (any, error) {
-	v, err := decode(e.in, e.State.values(), e.Value)
+	v, err := decode(e.input(), e.State.values(), e.Value)
 	return v, e.wrap("value", err)
 }
 
@@ -43,14 +43,22 @@ func (e *OperatorEntry) AppendKeyJSON(dst []byte) ([]byte, error) {
 	if e.State.Key == nil {
 		return append(dst, "null"...), nil
 	}
-	dst, err := appendDecoded(dst, e.in, e.State.Key, e.Key)
+	dst, err := appendDecoded(dst, e.input(), e.State.Key, e.Key)
 	return dst, e.wrap("key", err)
 }
 
 // AppendValueJSON is [Entry.AppendValueJSON].
 func (e *OperatorEntry) AppendValueJSON(dst []byte) ([]byte, error) {
-	dst, err := appendDecoded(dst, e.in, e.State.values(), e.Value)
+	dst, err := appendDecoded(dst, e.input(), e.State.values(), e.Value)
 	return dst, e.wrap("value", err)
+}
+
+// input is the scratch of an entry, also of one that no reader made.
+func (e *OperatorEntry) input() *serializer.Input {
+	if e.in == nil {
+		e.in = serializer.NewInput(nil)
+	}
+	return e.in
 }
 
 func (e *OperatorEntry) wrap(part string, err error) error {
