@@ -221,15 +221,19 @@ func (s *jsonSink) write(b *dumpBatch) error {
 type jsonEncoder struct{ *lines }
 
 func (j *jsonEncoder) keyed(b *dumpBatch, e *backend.Entry) {
-	j.end(b, len(b.data), j.lines.keyed(b.data, e))
+	from := len(b.data)
+	b.data = j.lines.keyed(b.data, e)
+	j.end(b, from)
 }
 
 func (j *jsonEncoder) element(b *dumpBatch, e *backend.OperatorEntry) {
-	j.end(b, len(b.data), j.lines.element(b.data, e))
+	from := len(b.data)
+	b.data = j.lines.element(b.data, e)
+	j.end(b, from)
 }
 
 // end ends the line that begins at from.
-func (j *jsonEncoder) end(b *dumpBatch, from int, data []byte) {
-	b.note(j.err, data[from:])
-	b.data = append(data, '\n')
+func (j *jsonEncoder) end(b *dumpBatch, from int) {
+	b.note(j.err, b.data[from:])
+	b.data = append(b.data, '\n')
 }

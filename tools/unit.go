@@ -333,19 +333,12 @@ func (r *stateReader) scan(ctx context.Context, p part, v visitor) error {
 	if r.states != nil {
 		filter.State = func(s *backend.State) bool { return r.states.match(s.Meta.Name) }
 	}
-	keys, err := r.wantedKeys(p.unit)
-	if err != nil {
-		if p.told.Swap(true) {
-			return nil
-		}
-		return fail("", err)
-	}
 	if err := p.keys.HeaderErr(); err != nil && !p.toldHeader.Swap(true) {
 		if err := fail("", err); err != nil {
 			return err
 		}
 	}
-	for _, k := range keys {
+	for _, k := range r.wantedKeys() {
 		f := filter
 		if k.serialized != nil {
 			if k.group >= 0 && !p.groups.Intersect(keygroup.Range{Start: k.group, End: k.group}).Empty() {
@@ -389,14 +382,14 @@ func (k *wantedKey) matches(e *backend.Entry) bool {
 	return err == nil && serializer.Text(v) == k.text
 }
 
-// wantedKeys gives the keys that are looked for in a unit; one that lets all through if none is.
-func (r *stateReader) wantedKeys(u *unit) ([]wantedKey, error) {
+// wantedKeys gives the keys that are looked for; one that lets all through if none is.
+func (r *stateReader) wantedKeys() []wantedKey {
 	if len(r.keyTexts) == 0 {
-		return []wantedKey{{group: -1}}, nil
+		return []wantedKey{{group: -1}}
 	}
 	var list []wantedKey
 	for _, text := range r.keyTexts {
 		list = append(list, wantedKey{group: -1, text: text})
 	}
-	return list, nil
+	return list
 }
