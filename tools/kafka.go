@@ -112,7 +112,7 @@ func KafkaOffsets(ctx context.Context, fsys storage.FS, s *Snapshot, o EntryOpti
 			continue
 		}
 		u := &unit{op: op, subtask: -1, role: metadata.RoleCoordinator, coordinator: op.Coordinator, file: streamFile(s.Dir, op.Coordinator)}
-		data, err := readStream(ctx, r.files, op.Coordinator, mostCoordinator)
+		data, err := readWhole(ctx, r.files, op.Coordinator, mostCoordinator)
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
@@ -162,8 +162,8 @@ func (k *KafkaOffset) setOffsets(s *kafkaSplit) {
 	}
 }
 
-// readStream reads all of a stream of at most limit bytes.
-func readStream(ctx context.Context, files backend.Files, s metadata.Stream, limit int64) ([]byte, error) {
+// readWhole reads all of a stream of at most limit bytes.
+func readWhole(ctx context.Context, files backend.Files, s metadata.Stream, limit int64) ([]byte, error) {
 	object, err := files.Open(ctx, s)
 	if err != nil {
 		return nil, err
