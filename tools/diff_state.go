@@ -525,7 +525,7 @@ func (w *worker) valueHash(e *backend.Entry) uint64 {
 // keyedDifference describes an entry that differs, but for its values.
 func keyedDifference(change string, e *backend.Entry) Difference {
 	x := Difference{Change: change, KeyGroup: e.KeyGroup, Key: jsonOf(e.AppendKeyJSON)}
-	if !e.Unsplit && !voidNamespace(e.State) {
+	if !e.Unsplit && !noNamespaces(e.State) {
 		x.Namespace = jsonOf(e.AppendNamespaceJSON)
 	}
 	if e.UserKey != nil {

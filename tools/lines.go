@@ -82,7 +82,7 @@ func (l *lines) keyed(dst []byte, e *backend.Entry) []byte {
 	dst = strconv.AppendInt(dst, int64(e.KeyGroup), 10)
 	dst = append(dst, `,"key":`...)
 	dst = l.add(e.AppendKeyJSON(dst))
-	if !e.Unsplit && !voidNamespace(s) {
+	if !e.Unsplit && !noNamespaces(s) {
 		dst = append(dst, `,"namespace":`...)
 		dst = l.add(e.AppendNamespaceJSON(dst))
 	}
@@ -133,9 +133,9 @@ func (l *lines) element(dst []byte, e *backend.OperatorEntry) []byte {
 	return append(dst, '}')
 }
 
-// voidNamespace says that a state has no namespaces: the length of
+// noNamespaces says that a state has no namespaces: the length of
 // VoidNamespace is 0 to Flink, and of no other namespace that is in use.
-func voidNamespace(s *backend.State) bool { return s.Namespace.Len() == 0 }
+func noNamespaces(s *backend.State) bool { return s.Namespace.Len() == 0 }
 
 // appendTime appends a field with a time in milliseconds since 1970 as text,
 // if that is in the years that have one.

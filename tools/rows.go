@@ -87,7 +87,7 @@ func (r *rowEncoder) keyed(e *backend.Entry) (row Row, err error) {
 	row = r.head
 	row.State, row.Type, row.KeyGroup = s.Meta.Name, string(s.Type), new(int32(e.KeyGroup))
 	row.Key = r.cell(&err, e.AppendKeyJSON)
-	if !e.Unsplit && !voidNamespace(s) {
+	if !e.Unsplit && !noNamespaces(s) {
 		row.Namespace = r.cell(&err, e.AppendNamespaceJSON)
 	}
 	switch {

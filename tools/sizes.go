@@ -310,7 +310,7 @@ func (s *sizer) endRun() {
 // describeKey decodes the key of an entry.
 func describeKey(e *backend.Entry, subtask int) LargeKey {
 	l := LargeKey{KeyGroup: e.KeyGroup, Subtask: subtask, Key: jsonOf(e.AppendKeyJSON)}
-	if !voidNamespace(e.State) {
+	if !noNamespaces(e.State) {
 		l.Namespace = jsonOf(e.AppendNamespaceJSON)
 	}
 	return l
