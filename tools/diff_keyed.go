@@ -74,15 +74,15 @@ func (w *worker) table(pass, passes uint64, most int) (keyedTable, error) {
 	return table, nil
 }
 
-// changedValue is the new value of an entry whose old value has other bytes.
-type changedValue struct {
+// newValue is the new value of an entry whose old value has other bytes.
+type newValue struct {
 	state *comparedState
 	entry backend.Entry // with state, value and null only
 }
 
 // pass compares the entries of one pass.
 func (w *worker) pass(table keyedTable, pass, passes uint64) error {
-	pending := map[xxh3.Uint128]changedValue{}
+	pending := map[xxh3.Uint128]newValue{}
 	pendingBytes := 0
 	var last *backend.State
 	var s *comparedState
@@ -108,7 +108,7 @@ func (w *worker) pass(table keyedTable, pass, passes uint64) error {
 		if hash == w.valueHash(e) {
 			return nil
 		}
-		pending[id] = changedValue{s, backend.Entry{State: e.State, Value: bytes.Clone(e.Value), Null: e.Null}}
+		pending[id] = newValue{s, backend.Entry{State: e.State, Value: bytes.Clone(e.Value), Null: e.Null}}
 		if pendingBytes += len(e.Value) + 200; pendingBytes < diffPending {
 			return nil
 		}
@@ -142,7 +142,7 @@ func (w *worker) pass(table keyedTable, pass, passes uint64) error {
 
 // changed looks for the old values of entries that have new ones, compares
 // them decoded, and empties pending.
-func (w *worker) changed(pending map[xxh3.Uint128]changedValue) error {
+func (w *worker) changed(pending map[xxh3.Uint128]newValue) error {
 	var last *backend.State
 	var s *comparedState
 	err := w.scan(sideOld, visitor{keyed: func(e *backend.Entry) error {
