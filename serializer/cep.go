@@ -9,23 +9,23 @@ const (
 func cepFamily(class string) (family, bool) {
 	switch class {
 	case cepNFA + "DeweyNumber$DeweyNumberSerializer$DeweyNumberSerializerSnapshot":
-		return simple("DeweyNumber", deweyNumber()), true
+		return simple("DeweyNumber", deweyValue()), true
 	case cepBuffer + "EventId$EventIdSerializer$EventIdSerializerSnapshot":
-		return simple("EventId", eventID()), true
+		return simple("EventId", eventIDValue()), true
 	case cepBuffer + "NodeId$NodeIdSerializer$NodeIdSerializerSnapshot":
-		return cepComposite("NodeId", 1, func(p []Serializer) Serializer { return nodeID(p[0]) }), true
+		return cepComposite("NodeId", 1, func(p []Serializer) Serializer { return nodeIDValue(p[0]) }), true
 	case cepBuffer + "SharedBufferEdge$SharedBufferEdgeSerializer$SharedBufferEdgeSerializerSnapshot":
-		return cepComposite("SharedBufferEdge", 2, func(p []Serializer) Serializer { return bufferEdge(p[0], p[1]) }), true
+		return cepComposite("SharedBufferEdge", 2, func(p []Serializer) Serializer { return edgeValue(p[0], p[1]) }), true
 	case cepBuffer + "SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot":
-		return cepComposite("SharedBufferNode", 1, func(p []Serializer) Serializer { return bufferNode(p[0]) }), true
+		return cepComposite("SharedBufferNode", 1, func(p []Serializer) Serializer { return nodeValue(p[0]) }), true
 	case cepBuffer + "SharedBufferNodeSerializerSnapshotV2":
 		return cepComposite("SharedBufferNode", 1, func(p []Serializer) Serializer {
-			return bufferNode(&list{lockable(p[0])})
+			return nodeValue(&list{lockableValue(p[0])})
 		}), true
 	case cepBuffer + "LockableTypeSerializerSnapshot":
 		return composite(part{
 			parts: 1, name: generic("Lockable"),
-			make: func(_ *Composite, p []Serializer) Serializer { return lockable(p[0]) },
+			make: func(_ *Composite, p []Serializer) Serializer { return lockableValue(p[0]) },
 		}), true
 	case cepNFA + "NFAStateSerializerSnapshot":
 		return composite(part{
@@ -39,13 +39,13 @@ func cepFamily(class string) (family, bool) {
 			name: func(*Composite) string { return "NFAState" },
 			make: func(c *Composite, p []Serializer) Serializer {
 				previous, _ := c.Outer.(Flag)
-				return nfaState(p[0], p[1], p[2], bool(previous))
+				return nfaValue(p[0], p[1], p[2], bool(previous))
 			},
 		}), true
 	case cepNFA + "SharedBuffer$SharedBufferSerializerSnapshot":
-		return cepComposite("SharedBuffer", 3, func(p []Serializer) Serializer { return oldBuffer(p[0], p[1], p[2]) }), true
+		return cepComposite("SharedBuffer", 3, func(p []Serializer) Serializer { return oldBufferValue(p[0], p[1], p[2]) }), true
 	case cepNFA + "NFA$MigratedNFASerializerSnapshot":
-		return cepComposite("NFA", 2, func(p []Serializer) Serializer { return oldNFA(p[0], p[1]) }), true
+		return cepComposite("NFA", 2, func(p []Serializer) Serializer { return oldNFAValue(p[0], p[1]) }), true
 	}
 	return family{}, false
 }
@@ -57,32 +57,32 @@ func cepComposite(name string, parts int, of func([]Serializer) Serializer) fami
 	})
 }
 
-// deweyNumber is the version of a run, such as 1.0.2, as a list.
-func deweyNumber() Serializer { return &list{integer()} }
+// deweyValue is the version of a run, such as 1.0.2, as a list.
+func deweyValue() Serializer { return &list{integer()} }
 
-func eventID() Serializer {
+func eventIDValue() Serializer {
 	return newObject("EventId", field{"id", integer()}, field{"timestamp", long()})
 }
 
-func nodeID(event Serializer) Serializer {
+func nodeIDValue(event Serializer) Serializer {
 	return optional{newObject("NodeId", field{"eventId", event}, field{"pageName", text()})}
 }
 
-func bufferEdge(node, version Serializer) Serializer {
+func edgeValue(node, version Serializer) Serializer {
 	return newObject("SharedBufferEdge", field{"target", node}, field{"deweyNumber", version})
 }
 
-func bufferNode(edges Serializer) Serializer {
+func nodeValue(edges Serializer) Serializer {
 	return newObject("SharedBufferNode", field{"edges", edges})
 }
 
-// lockable counts the references to a value. Its length is never known to Flink.
-func lockable(value Serializer) Serializer {
+// lockableValue counts the references to a value. Its length is never known to Flink.
+func lockableValue(value Serializer) Serializer {
 	return withLen{-1, newObject("Lockable", field{"refCounter", integer()}, field{"element", value})}
 }
 
-// nfaState has previous timestamps since Flink 1.16.
-func nfaState(version, node, event Serializer, previous bool) Serializer {
+// nfaValue has previous timestamps since Flink 1.16.
+func nfaValue(version, node, event Serializer, previous bool) Serializer {
 	fields := []field{
 		{"currentStateName", text()}, {"previousBufferEntry", node}, {"version", version}, {"startTimestamp", long()},
 	}
@@ -94,20 +94,20 @@ func nfaState(version, node, event Serializer, previous bool) Serializer {
 	return newObject("NFAState", field{"partialMatches", states}, field{"completedMatches", states})
 }
 
-// oldBuffer is the shared buffer of Flink up to 1.5: pages of entries, and
+// oldBufferValue is the shared buffer of Flink up to 1.5: pages of entries, and
 // edges between entries by their index over all pages, -1 for none.
-func oldBuffer(key, value, version Serializer) Serializer {
+func oldBufferValue(key, value, version Serializer) Serializer {
 	entry := newObject("Entry", field{"value", value}, field{"timestamp", long()}, field{"counter", integer()}, field{"refCounter", integer()})
 	page := newObject("Page", field{"name", key}, field{"entries", &list{entry}})
 	edge := newObject("Edge", field{"source", integer()}, field{"target", integer()}, field{"deweyNumber", version})
 	return newObject("SharedBuffer", field{"pages", &list{page}}, field{"edges", &list{edge}})
 }
 
-// oldNFA is the NFA of Flink 1.3 to 1.5, which had its states and their
+// oldNFAValue is the NFA of Flink 1.3 to 1.5, which had its states and their
 // transitions in it.
-func oldNFA(event, buffer Serializer) Serializer {
+func oldNFAValue(event, buffer Serializer) Serializer {
 	state := newObject("ComputationState", field{"currentStateName", text()}, field{"previousStateName", text()},
-		field{"timestamp", long()}, field{"version", deweyNumber()}, field{"startTimestamp", long()},
+		field{"timestamp", long()}, field{"version", deweyValue()}, field{"startTimestamp", long()},
 		field{"counter", integer()}, field{"event", optional{event}})
 	return newObject("NFA", field{"states", oldStates{}}, field{"windowTime", long()}, field{"handleTimeout", boolean()},
 		field{"sharedBuffer", buffer}, field{"computationStates", &list{state}})

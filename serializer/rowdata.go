@@ -74,7 +74,7 @@ func (b *binaryValue) value(t *logicalType, off int) any {
 	case rootDate:
 		return dateOf(b.int(off))
 	case rootTime:
-		return b.time(off)
+		return timeOf(b.in, b.at+int64(off), b.int(off))
 	case rootTimestamp:
 		return b.instant(t, off).utc()
 	case rootTimestampLTZ:
@@ -111,11 +111,10 @@ func (b *binaryValue) int(off int) int32 { return int32(binary.LittleEndian.Uint
 // dateOf is the date of a number of days since 1970.
 func dateOf(days int32) Date { return Instant{Second: int64(days) * 86400}.utc().Date }
 
-// time is the milliseconds of a day.
-func (b *binaryValue) time(off int) Time {
-	ms := b.int(off)
+// timeOf is the time of the milliseconds of a day, which were read at an offset.
+func timeOf(in *Input, at int64, ms int32) Time {
 	if ms < 0 || ms >= 86_400_000 {
-		b.fail(off, "TIME", "%d ms", ms)
+		in.FailAt(at, "TIME", fmt.Errorf("%w: %d ms", ErrCorrupt, ms))
 		return Time{}
 	}
 	return millis(int64(ms)).utc().Time

@@ -16,7 +16,7 @@ func (b *binaryValue) appendValue(dst []byte, t *logicalType, off int) []byte {
 	case rootDate:
 		return append(appendDate(append(dst, '"'), dateOf(b.int(off))), '"')
 	case rootTime:
-		return append(appendTime(append(dst, '"'), b.time(off)), '"')
+		return append(appendTime(append(dst, '"'), timeOf(b.in, b.at+int64(off), b.int(off))), '"')
 	case rootTimestamp:
 		at := b.instant(t, off).utc()
 		return append(appendTime(append(appendDate(append(dst, '"'), at.Date), 'T'), at.Time), '"')

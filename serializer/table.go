@@ -57,7 +57,7 @@ func tableFamily(class string) (family, bool) {
 	case tableTypes + "ExternalSerializer$ExternalSerializerSnapshot":
 		return composite(part{
 			parts: 1, outer: readExternal, name: externalName,
-			make: func(_ *Composite, p []Serializer) Serializer { return p[0] },
+			make: makeExternal,
 		}), true
 	case tableTypes + "WindowKeySerializer$WindowKeySerializerSnapshot":
 		return composite(part{
@@ -349,16 +349,25 @@ func (d decimalValue) Read(in *Input) any {
 	return v
 }
 
-// makeTimestamp reads a TIMESTAMP outside of a row: milliseconds and, if they
-// do not suffice, nanoseconds. TIMESTAMP_LTZ has the same serializer, whose
-// snapshot does not tell them apart.
 func makeTimestamp(s *Snapshot) Serializer {
-	precision, ok := s.Body.(Number)
-	if !ok {
-		return nil
+	if precision, ok := s.Body.(Number); ok {
+		return timestampValue(int32(precision), false)
+	}
+	return nil
+}
+
+// timestampValue is a TIMESTAMP outside of a row: milliseconds and, if they do
+// not suffice, nanoseconds. That of TIMESTAMP_LTZ is the same, and its snapshot
+// does not tell them apart.
+func timestampValue(precision int32, zoned bool) Serializer {
+	show := func(i Instant) any {
+		if zoned {
+			return i
+		}
+		return i.utc()
 	}
 	if precision <= compactTimestamp {
-		return fixed(8, func(in *Input) any { return millis(in.I64()).utc() })
+		return fixed(8, func(in *Input) any { return show(millis(in.I64())) })
 	}
 	return fixed(12, func(in *Input) any {
 		at := in.Offset()
@@ -367,6 +376,6 @@ func makeTimestamp(s *Snapshot) Serializer {
 		if in.err != nil {
 			return nil
 		}
-		return i.utc()
+		return show(i)
 	})
 }

@@ -270,8 +270,8 @@ func (r *typeReader) read(o *javaio.Object) logicalType {
 		return source
 	case "RAW":
 		t.class = className(o.Field("clazz"))
-		t.text = "RAW('" + t.class + "')"
-		t.raw = rawSerializer(o.Field("serializer"))
+		t.text = "RAW('" + t.class + "', '...')"
+		t.raw = r.serializer(o.Field("serializer"))
 	}
 	return t
 }
@@ -319,26 +319,6 @@ func className(v javaio.Value) string {
 		return c.Desc.Name
 	}
 	return ""
-}
-
-// javaOpaque is a value that is a whole Java object stream.
-func javaOpaque(raw []byte) Opaque {
-	o := Opaque{Raw: append([]byte{}, raw...), Reason: "a Java object is not decoded"}
-	if s, n, err := javaio.ParseObject(o.Raw); err == nil && n == len(o.Raw) {
-		if object, ok := s.Root.(*javaio.Object); ok {
-			o.Class = object.Class.Name
-		}
-	}
-	return o
-}
-
-// rawSerializer reads the content of a raw type by the Java object that is
-// its serializer; nil if that is none that can be used.
-func rawSerializer(v javaio.Value) Serializer {
-	if o, ok := v.(*javaio.Object); ok && o.Class.Name == dataview+"NullSerializer" {
-		return nullSerializer()
-	}
-	return nil
 }
 
 // width is how many bytes an element of an array takes.

@@ -63,6 +63,59 @@ func externalName(c *Composite) string {
 	return c.Nested[0].String()
 }
 
+// makeExternal reads what the serializer within wrote; the data type knows
+// more of it than that one does.
+func makeExternal(c *Composite, p []Serializer) Serializer {
+	b, ok := c.Outer.(*External)
+	if !ok {
+		return p[0]
+	}
+	t := dataTypeOf(b.dataType)
+	if f, ok := p[0].(framed); ok {
+		return framed{f.t.named(t)}
+	}
+	switch t.root {
+	case rootDate, rootTime:
+		return converted{p[0], t.root}
+	case rootTimestampLTZ:
+		return timestampValue(t.precision, true)
+	}
+	return p[0]
+}
+
+// named is a row type with the names of another, if that is of the same fields.
+func (t *logicalType) named(other *logicalType) *logicalType {
+	if t.root != rootRow || other.root != rootRow || len(t.children) != len(other.children) {
+		return t
+	}
+	n := *t
+	n.names, n.class, n.text = other.names, other.class, other.text
+	return &n
+}
+
+// converted is a date or time by the serializer of an int.
+type converted struct {
+	value Serializer
+	root  typeRoot
+}
+
+func (c converted) Len() int { return c.value.Len() }
+
+func (c converted) Skip(in *Input) { c.value.Skip(in) }
+
+func (c converted) Read(in *Input) any {
+	off := in.Offset()
+	v := c.value.Read(in)
+	n, ok := v.(int32)
+	switch {
+	case !ok:
+		return v
+	case c.root == rootDate:
+		return dateOf(n)
+	}
+	return timeOf(in, off, n)
+}
+
 // readMaskFlag reads the outer body of a linked list, which since version 3 says whether there is a mask.
 func readMaskFlag(in *Input, version int32) Body {
 	if version < 3 {
