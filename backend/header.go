@@ -59,6 +59,11 @@ func readKeyedHeader(in *serializer.Input) (*KeyedHeader, int) {
 
 // Write writes the header as [ReadKeyedHeader] read it, byte for byte.
 func (h *KeyedHeader) Write(out *serializer.Output) {
+	if h.legacy != nil {
+		out.I32(h.Version)
+		out.Raw(h.legacy)
+		return
+	}
 	if h.Version != keyedVersion {
 		out.Fail(fmt.Errorf("a header of version %d: %w", h.Version, serializer.ErrUnsupported))
 		return
@@ -88,6 +93,11 @@ func ReadOperatorHeader(in *serializer.Input) *OperatorHeader {
 
 // Write writes the header as [ReadOperatorHeader] read it, byte for byte.
 func (h *OperatorHeader) Write(out *serializer.Output) {
+	if h.legacy != nil {
+		out.I32(h.Version)
+		out.Raw(h.legacy)
+		return
+	}
 	if h.Version != operatorVersion && (h.Version != operatorVersionPlain || h.Compressed) {
 		out.Fail(fmt.Errorf("a header of version %d: %w", h.Version, serializer.ErrUnsupported))
 		return

@@ -84,6 +84,10 @@ func (g *groupReader) heapBlock() {
 	in := g.in
 	off := in.Offset()
 	state := g.begun(int(in.U16()), off)
+	if state != nil && g.file.nested {
+		g.heapNested(state)
+		return
+	}
 	count := int64(in.Length())
 	if state == nil || in.Err() != nil {
 		g.lost("", -1, in.Err())
@@ -158,12 +162,7 @@ func (g *groupReader) heapEntry(state *State, wanted bool) {
 		g.copied = append(g.copied[:0], head...)
 		e := g.entry(state)
 		e.Namespace, e.Key = g.copied[:n:n], g.copied[n:m:m]
-		wanted = wanted && g.wantsKey(e.Key)
-		if state.Type == TypeMap {
-			g.heapMap(e, wanted)
-		} else {
-			g.heapList(e, wanted)
-		}
+		g.heapValue(e, wanted)
 	default:
 		skipValue(in, state.Value, "value")
 		b := in.Marked()
@@ -173,6 +172,29 @@ func (g *groupReader) heapEntry(state *State, wanted bool) {
 		e := g.entry(state)
 		e.Namespace, e.Key, e.Value = b[:n:n], b[n:m:m], b[m:]
 		g.out.emit()
+	}
+}
+
+// heapValue reads the value of an entry whose key and namespace are known.
+func (g *groupReader) heapValue(e *Entry, wanted bool) {
+	in := g.in
+	if in.Err() != nil {
+		return
+	}
+	wanted = wanted && g.wantsKey(e.Key)
+	switch e.State.Type {
+	case TypeMap:
+		g.heapMap(e, wanted)
+	case TypeList:
+		g.heapList(e, wanted)
+	default:
+		in.Mark()
+		skipValue(in, e.State.Value, "value")
+		b := in.Marked()
+		if in.Err() == nil && wanted {
+			e.Value = b
+			g.out.emit()
+		}
 	}
 }
 

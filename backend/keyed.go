@@ -34,7 +34,7 @@ type State struct {
 // newState makes the state that a header describes.
 func newState(m *StateMeta, key serializer.Serializer) *State {
 	s := &State{Meta: m, Key: key, known: true}
-	value := m.Serializer(SerializerValue)
+	value := m.Serializer(SerializerValue).Modern()
 	if m.Kind == KindPriorityQueue {
 		s.Type = TypeTimers
 		s.Namespace = serializer.Of(part(value, 1, 2))
@@ -54,7 +54,7 @@ func newState(m *StateMeta, key serializer.Serializer) *State {
 		value = part(value, 0, 1)
 	}
 	s.Value = serializer.Of(value)
-	s.TTL = value != nil && value.Class == ttlSnapshot
+	s.TTL = value != nil && value.Modern().Class == ttlSnapshot
 	s.keys = newComposite(s)
 	return s
 }

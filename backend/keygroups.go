@@ -65,6 +65,7 @@ type keyGroupsFile struct {
 	o          Options
 	canonical  bool
 	compressed bool
+	nested     bool // entries are grouped by namespace, as by the heap backend of Flink 1.2
 	prefix     int
 	// partial says that the stream holds other key groups than those of the handle.
 	partial bool
@@ -102,6 +103,7 @@ func newKeyGroups(ctx context.Context, obj *object, h *metadata.KeyGroups, o Opt
 	}
 	f.states = r.states
 	f.compressed = r.header.Compressed
+	f.nested = r.header.Version == 1
 	if f.canonical = h.Form == metadata.KeyGroupsSavepoint; !f.canonical {
 		if f.canonical, err = f.looksCanonical(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", obj.name, err)

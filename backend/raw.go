@@ -16,6 +16,9 @@ import (
 const (
 	timersMagic   = 0xF1CD859F - 1<<32
 	timersVersion = 2
+	// maxServices bounds how many timer services are looked for where nothing says
+	// that they are timers.
+	maxServices = 1000
 )
 
 const (
@@ -76,7 +79,7 @@ func (f *rawFile) look(ctx context.Context, r *KeyedReader) error {
 		if t.src.err != nil {
 			return t.src.err
 		}
-		if t.in.Err() != nil {
+		if t.in.Err() != nil || t.version == 0 && n == 0 && f.ends[i]-off != 4 {
 			return nil
 		}
 		r.format = "raw timers"
@@ -84,6 +87,10 @@ func (f *rawFile) look(ctx context.Context, r *KeyedReader) error {
 		for ; n > 0 && t.in.Err() == nil; n-- {
 			event, processing := t.service()
 			if t.in.Err() != nil {
+				if t.version == 0 && len(r.states) == 0 && t.src.err == nil {
+					// No timers, but bytes that begin as if there were some.
+					r.format, f.timers = "raw", false
+				}
 				break
 			}
 			r.states = append(r.states, event, processing)
@@ -168,6 +175,8 @@ type timerReader struct {
 	in    *serializer.Input
 	span  span
 	group int
+	// version of the key group, 0 for that of Flink 1.2 to 1.4.0, which has none.
+	version int32
 }
 
 func (t *timerReader) begin(src *source, start, end int64) {
@@ -181,11 +190,17 @@ func (t *timerReader) begin(src *source, start, end int64) {
 
 // header reads what precedes the services, and gives their number.
 func (t *timerReader) header() int {
-	if m := t.in.I32(); t.in.Err() == nil && m != timersMagic {
-		t.in.Failf("magic number", "%#x", uint32(m))
+	off := t.in.Offset()
+	m := t.in.I32()
+	if m != timersMagic {
+		t.version = 0
+		if t.in.Err() == nil && (m < 0 || m > maxServices) {
+			t.in.FailAt(off, "magic number", fmt.Errorf("%w: %#x", serializer.ErrCorrupt, uint32(m)))
+		}
+		return int(m)
 	}
-	if v := t.in.I32(); t.in.Err() == nil && v != timersVersion {
-		t.in.Fail("version", fmt.Errorf("timers of version %d: %w", v, serializer.ErrUnsupported))
+	if t.version = t.in.I32(); t.in.Err() == nil && (t.version < 1 || t.version > timersVersion) {
+		t.in.Fail("version", fmt.Errorf("timers of version %d: %w", t.version, serializer.ErrUnsupported))
 	}
 	return t.in.Length()
 }
@@ -194,12 +209,8 @@ func (t *timerReader) header() int {
 func (t *timerReader) service() (event, processing *State) {
 	in := t.in
 	name := readUTF(in, "service")
-	key := serializer.ReadSnapshot(in)
-	if in.Err() == nil {
-		namespace := serializer.ReadSnapshot(in)
-		if in.Err() == nil {
-			return t.file.queue(eventTimers+name, key, namespace), t.file.queue(processingTimers+name, key, namespace)
-		}
+	if key, namespace := readTimerSerializers(in, t.version); key != nil {
+		return t.file.queue(eventTimers+name, key, namespace), t.file.queue(processingTimers+name, key, namespace)
 	}
 	within(in, fmt.Sprintf("service %q", name))
 	return nil, nil
@@ -233,6 +244,9 @@ func (t *timerReader) read() {
 	}
 	if t.out.done {
 		return
+	}
+	if t.version == 0 && in.Err() == nil && !in.AtEnd() {
+		skipCallbacks(in)
 	}
 	if in.Err() == nil && !in.AtEnd() {
 		in.Failf("end", "bytes follow the last timer")

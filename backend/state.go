@@ -87,6 +87,8 @@ type KeyedHeader struct {
 	Compressed bool
 	Key        *serializer.Snapshot
 	States     []StateMeta
+
+	legacy []byte // all behind the version, before version 6
 }
 
 // OperatorHeader is the start of a file of operator state (OperatorBackendSerializationProxy).
@@ -94,4 +96,6 @@ type OperatorHeader struct {
 	Version             int32
 	Compressed          bool
 	Operator, Broadcast []StateMeta
+
+	legacy []byte // all behind the version, before version 5
 }

@@ -66,7 +66,7 @@ func kryoFamily() family {
 		},
 		make: func(s *Snapshot) Serializer {
 			if b, ok := s.Body.(*Kryo); ok {
-				return unknown{class: b.Class, reason: "written by Kryo"}
+				return kryoValues{class: b.Class}
 			}
 			return nil
 		},
@@ -117,7 +117,7 @@ func valueFamily() family {
 func valueOf(class string) Serializer {
 	switch class {
 	case "org.apache.flink.types.StringValue":
-		return stringValue()
+		return text()
 	case "org.apache.flink.types.LongValue":
 		return long()
 	case "org.apache.flink.types.IntValue":

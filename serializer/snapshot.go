@@ -66,6 +66,8 @@ func ReadSnapshot(in *Input) *Snapshot {
 	}
 	f, ok := familyOf(s.Class)
 	switch {
+	case s.Version == adapterVersion:
+		s.Body = readAdapted(in, s.Class)
 	case !ok:
 		in.FailAt(off, "serializer snapshot", fmt.Errorf("class %q: %w", s.Class, ErrUnsupported))
 	case s.Version < f.oldest || s.Version > f.newest:
@@ -96,6 +98,7 @@ func (s *Snapshot) String() string {
 	if s == nil {
 		return "?"
 	}
+	s = s.Modern()
 	if f, ok := familyOf(s.Class); ok && f.name != nil {
 		return f.name(s)
 	}
@@ -108,6 +111,7 @@ func Of(s *Snapshot) Serializer {
 	if s == nil {
 		return unknown{reason: "no serializer is known"}
 	}
+	s = s.Modern()
 	if f, ok := familyOf(s.Class); ok && f.make != nil {
 		if r := f.make(s); r != nil {
 			return r

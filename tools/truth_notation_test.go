@@ -500,7 +500,7 @@ func takesRest(v any) bool {
 	case serializer.Opaque:
 		return true
 	case *serializer.Record:
-		return v.Cut
+		return v.Cut || len(v.Fields) > 0 && takesRest(v.Fields[len(v.Fields)-1].Value)
 	}
 	return false
 }
