@@ -58,6 +58,8 @@ type content struct {
 	// changelogs is the number of handles of changes, channels that of channels with data in flight.
 	changelogs, channels int
 	entries              int
+	// lines are those that a dump must have, with how often.
+	lines map[string]int
 	// missing are errors about files that are not there, errs all others.
 	missing, errs []error
 }
@@ -108,7 +110,7 @@ func readContent(ctx context.Context, fsys storage.FS, uri string) (*content, er
 	if err != nil {
 		return nil, err
 	}
-	c := &content{operators: map[string]*operatorContent{}}
+	c := &content{operators: map[string]*operatorContent{}, lines: map[string]int{}}
 	files := backend.Files{FS: fsys, Dir: s.Dir}
 	for i := range s.Operators {
 		o := &s.Operators[i]
@@ -124,6 +126,11 @@ func readContent(ctx context.Context, fsys storage.FS, uri string) (*content, er
 			if sub.State != nil {
 				c.readSubtask(ctx, files, o, into, int(sub.Index), sub.State)
 			}
+		}
+	}
+	if len(c.errs)+len(c.missing) == 0 {
+		if err := c.checkDump(ctx, fsys, s); err != nil {
+			c.errs = append(c.errs, err)
 		}
 	}
 	return c, nil
@@ -181,13 +188,14 @@ func (c *content) readOperator(ctx context.Context, files backend.Files, where s
 			continue
 		}
 		c.entries++
-		if raw {
-			into.rawOperator = append(into.rawOperator, append([]byte(nil), e.Value...))
-			continue
-		}
 		at := fmt.Sprintf("%s: state %q, element %d", where, e.State.Name, e.Index)
 		key := c.decode(at+": key", e.DecodeKey, e.AppendKeyJSON)
 		value := c.decode(at, e.DecodeValue, e.AppendValueJSON)
+		c.lines[elementLine(into.meta.ID.String(), subtask, e, key, value)]++
+		if raw {
+			into.rawOperator = append(into.rawOperator, bytes.Clone(e.Value))
+			continue
+		}
 		to := into.states[e.State.Name]
 		if to == nil || to.mode != e.State.Mode {
 			c.fail(at, errors.New("a state that was not announced, or in another mode"))
@@ -253,26 +261,29 @@ func (c *content) readKeyed(ctx context.Context, files backend.Files, where stri
 		if e.KeyGroup < groups.Start || e.KeyGroup > groups.End {
 			c.fail(where, fmt.Errorf("key group %d is not in the range %v of the handle", e.KeyGroup, groups))
 		}
+		d := c.decodeEntry(where, subtask, e)
+		c.lines[keyedLine(into.meta.ID.String(), e, &d)]++
 		if raw && r.Format() == "raw" {
 			into.rawKeyed[e.KeyGroup] = append(into.rawKeyed[e.KeyGroup], e.Value...)
 			continue
 		}
-		c.add(where, into, subtask, e)
+		to := into.keyed[e.State.Meta.Name]
+		if to == nil {
+			to = &keyedContent{typ: e.State.Type, ttl: e.State.TTL}
+			into.keyed[e.State.Meta.Name] = to
+		}
+		to.entries = append(to.entries, d)
 	}
 }
 
-// add decodes an entry of keyed state.
-func (c *content) add(where string, into *operatorContent, subtask int, e *backend.Entry) {
+// decodeEntry decodes an entry of keyed state.
+func (c *content) decodeEntry(where string, subtask int, e *backend.Entry) keyedEntry {
 	at := fmt.Sprintf("%s: state %q, key group %d, key %x", where, e.State.Meta.Name, e.KeyGroup, e.Key)
-	decoded := keyedEntry{timestamp: e.Timestamp, group: e.KeyGroup, subtask: subtask}
-	decoded.key = c.decode(at+": key", e.DecodeKey, e.AppendKeyJSON)
-	decoded.namespace = c.decode(at+": namespace", e.DecodeNamespace, e.AppendNamespaceJSON)
-	decoded.userKey = c.decode(at+": user key", e.DecodeUserKey, e.AppendUserKeyJSON)
-	decoded.value = c.decode(at+": value", e.DecodeValue, e.AppendValueJSON)
-	to := into.keyed[e.State.Meta.Name]
-	if to == nil {
-		to = &keyedContent{typ: e.State.Type, ttl: e.State.TTL}
-		into.keyed[e.State.Meta.Name] = to
+	return keyedEntry{
+		key:       c.decode(at+": key", e.DecodeKey, e.AppendKeyJSON),
+		namespace: c.decode(at+": namespace", e.DecodeNamespace, e.AppendNamespaceJSON),
+		userKey:   c.decode(at+": user key", e.DecodeUserKey, e.AppendUserKeyJSON),
+		value:     c.decode(at+": value", e.DecodeValue, e.AppendValueJSON),
+		timestamp: e.Timestamp, group: e.KeyGroup, subtask: subtask,
 	}
-	to.entries = append(to.entries, decoded)
 }
