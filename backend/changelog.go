@@ -64,7 +64,7 @@ func openChangelog(ctx context.Context, files Files, h *metadata.Changelog, o Op
 	c := &changelog{numbers: map[stateID]int{}, changes: map[int][]stateChange{}}
 	defer func() {
 		if err != nil {
-			c.close()
+			err = errors.Join(err, c.close())
 		}
 	}()
 	log := changeReader{changelog: c, ids: map[int16]stateID{}, header: &KeyedHeader{Version: keyedVersion}}
@@ -132,12 +132,12 @@ type changeReader struct {
 // describe adds a state, or replaces its description by a later one.
 func (l *changeReader) describe(m StateMeta) {
 	id := idOf(&m)
-	states := l.header.States
-	if i := slices.IndexFunc(states, func(o StateMeta) bool { return idOf(&o) == id }); i >= 0 {
-		states[i] = m
+	h := l.header
+	if i := slices.IndexFunc(h.States, func(o StateMeta) bool { return idOf(&o) == id }); i >= 0 {
+		h.States[i] = m
 		return
 	}
-	l.header.States = append(states, m)
+	h.States = append(h.States, m)
 }
 
 // read reads the changes of a handle inside the changelog's.
