@@ -220,12 +220,14 @@ func timeOfDay(n, unit int64) any {
 }
 
 func avroString() Serializer {
-	s := &scalar{
+	return &scalar{
 		len: -1, size: -1,
 		skip: func(in *Input) { in.Skip(int64(in.Length())) },
 		read: func(in *Input) any { return string(in.Bytes32()) },
+		json: func(dst []byte, in *Input) []byte {
+			return append(appendEscaped(append(dst, '"'), in.Bytes32()), '"')
+		},
 	}
-	return s
 }
 
 func avroDecimal(b []byte, scale int) Decimal {
@@ -288,6 +290,21 @@ func (a *avroBlocks) Read(in *Input) any {
 	return entries
 }
 
+func (a *avroBlocks) appendJSON(dst []byte, in *Input) []byte {
+	if a.key != nil {
+		return AppendJSON(dst, a.Read(in))
+	}
+	dst = append(dst, '[')
+	start := len(dst)
+	a.items(in, func() {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = AppendRead(dst, a.element, in)
+	})
+	return append(dst, ']')
+}
+
 // avroUnion is the index of a branch, and its value.
 type avroUnion struct{ branches []Serializer }
 
@@ -316,6 +333,13 @@ func (u *avroUnion) Read(in *Input) any {
 		return b.Read(in)
 	}
 	return nil
+}
+
+func (u *avroUnion) appendJSON(dst []byte, in *Input) []byte {
+	if b := u.branch(in); b != nil {
+		return AppendRead(dst, b, in)
+	}
+	return append(dst, "null"...)
 }
 
 // avroRecord is a record: its fields one after the other.
@@ -362,4 +386,22 @@ func (r *avroRecord) Read(in *Input) any {
 	}
 	in.element(start)
 	return v
+}
+
+func (r *avroRecord) appendJSON(dst []byte, in *Input) []byte {
+	if !in.deeper(r.class, maxAvroDepth) {
+		return append(dst, "null"...)
+	}
+	defer in.higher()
+	start := in.Offset()
+	o := objectJSON{dst: append(dst, '{')}
+	for i, f := range r.fields {
+		if in.Lost() {
+			return o.end(true)
+		}
+		o.name(r.names[i])
+		o.dst = AppendRead(o.dst, f, in)
+	}
+	in.element(start)
+	return o.end(false)
 }

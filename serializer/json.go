@@ -286,15 +286,16 @@ func appendQuoted(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-func appendEscaped(dst []byte, s string) []byte {
+// appendEscaped appends what stands between the quotes of a JSON string.
+func appendEscaped[T string | []byte](dst []byte, s T) []byte {
 	from := 0
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf && c >= ' ' && c != '"' && c != '\\' {
 			i++
 			continue
 		}
-		r, n := decodeCharacter(s[i:])
-		if r >= utf8.RuneSelf && !isSurrogate(r) && !(r == utf8.RuneError && n == 1) {
+		r, n := decodeCharacter(string(s[i:min(i+utf8.UTFMax, len(s))]))
+		if r >= utf8.RuneSelf && !isSurrogate(r) && (r != utf8.RuneError || n > 1) {
 			i += n
 			continue
 		}

@@ -11,7 +11,8 @@ func ownFamily(class string) (family, bool) {
 		return enumFamily(), true
 	case javaRuntime + "kryo.KryoSerializerSnapshot":
 		return kryoFamily(), true
-	case javaRuntime + "CopyableValueSerializer$CopyableValueSerializerSnapshot":
+	case javaRuntime + "CopyableValueSerializer$CopyableValueSerializerSnapshot",
+		javaRuntime + "WritableSerializer$WritableSerializerSnapshot": // of Hadoop's classes
 		return family{
 			oldest: 2, newest: 2, read: readClassName,
 			make: func(s *Snapshot) Serializer {
@@ -25,7 +26,7 @@ func ownFamily(class string) (family, bool) {
 		}, true
 	case javaRuntime + "ValueSerializer$ValueSerializerSnapshot":
 		return valueFamily(), true
-	case runtimeState + "ttl.TtlAwareSerializerSnapshot", runtimeState + "ttl.TtlAwareSerializerSnapshotWrapper":
+	case runtimeState + "ttl.TtlAwareSerializerSnapshot":
 		return ttlAwareFamily(), true
 	case "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot":
 		return avroFamily(), true

@@ -59,6 +59,8 @@ func scalaFamily(class string) (family, bool) {
 			parts: 1, outer: readClassName, name: generic("Traversable"),
 			make: func(_ *Composite, p []Serializer) Serializer { return &flagged{element: p[0]} },
 		}), true
+	case scala + "UnitSerializer$UnitSerializerSnapshot":
+		return simple("Unit", unit("Unit", 1, 1)), true
 	case scala + "ScalaEnumSerializerSnapshot":
 		return family{
 			oldest: 3, newest: 3, read: readScalaEnum,
