@@ -1,5 +1,7 @@
 package serializer
 
+import "github.com/drey-state/drey/internal/javaio"
+
 const (
 	cepNFA    = "org.apache.flink.cep.nfa."
 	cepBuffer = "org.apache.flink.cep.nfa.sharedbuffer."
@@ -168,5 +170,11 @@ func (condition) Read(in *Input) any {
 	if in.err != nil {
 		return nil
 	}
-	return javaOpaque(raw)
+	o := Opaque{Raw: append([]byte{}, raw...), Reason: "a condition is code"}
+	if s, _, err := javaio.ParseObject(o.Raw); err == nil {
+		if object, ok := s.Root.(*javaio.Object); ok {
+			o.Class = object.Class.Name
+		}
+	}
+	return o
 }

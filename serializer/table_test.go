@@ -253,7 +253,7 @@ func TestRowRefuses(t *testing.T) {
 		"timestamp without end": {rowDataOf(&logicalType{root: rootTimestampLTZ, precision: 9}), "00000010 0000000000000000 0000000010000000"},
 		"variant":               {rowDataOf(&logicalType{root: rootVariant}), "00000010 0000000000000000 0000000500000084"},
 		"negative size":         {rowDataOf(text), "ffffffff"},
-		"string":                {singleton(tableTypes + "StringDataSerializer"), "80000000"},
+		"string":                {Of(simpleOf(tableTypes + "StringDataSerializer")), "80000000"},
 	} {
 		err := checkReadings(t, c.of, unhex(t, c.data))
 		var e *Error

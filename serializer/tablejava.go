@@ -3,7 +3,8 @@ package serializer
 import "github.com/drey-state/drey/internal/javaio"
 
 // serializer makes what reads the values of a serializer that is a Java
-// object, as raw types have one; nil if its class is not known.
+// object, as raw types have one; nil if its class is not known. Those of the
+// table runtime hold types as objects, so they are not made by way of a snapshot.
 func (r *typeReader) serializer(v javaio.Value) Serializer {
 	o, ok := v.(*javaio.Object)
 	if !ok || r.depth >= maxTypeDepth {
@@ -12,6 +13,8 @@ func (r *typeReader) serializer(v javaio.Value) Serializer {
 	r.depth++
 	defer func() { r.depth-- }()
 	switch o.Class.Name {
+	case dataview + "NullSerializer":
+		return nullSerializer()
 	case tableTypes + "LinkedListSerializer":
 		element := r.serializer(o.Field("elementSerializer"))
 		if element == nil {
@@ -45,26 +48,13 @@ func (r *typeReader) serializer(v javaio.Value) Serializer {
 		}
 		return framed{t}
 	}
-	return singleton(o.Class.Name)
-}
-
-// singleton makes a serializer without configuration by its class, after
-// which that of its snapshot is named.
-func singleton(class string) Serializer {
-	snapshot := class + "$" + shortName(class) + "Snapshot"
-	if f, ok := familyOf(snapshot); ok && f.make != nil {
-		return f.make(&Snapshot{Class: snapshot, Version: 3})
+	if s := modernOf(v, 0); knownClass(s.Class) {
+		return Of(s)
 	}
 	return nil
 }
 
-// javaOpaque is a value that is a whole Java object stream.
-func javaOpaque(raw []byte) Opaque {
-	o := Opaque{Raw: append([]byte{}, raw...), Reason: "a Java object is not decoded"}
-	if s, n, err := javaio.ParseObject(o.Raw); err == nil && n == len(o.Raw) {
-		if object, ok := s.Root.(*javaio.Object); ok {
-			o.Class = object.Class.Name
-		}
-	}
-	return o
+func knownClass(class string) bool {
+	_, ok := familyOf(class)
+	return ok
 }
