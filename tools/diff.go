@@ -97,10 +97,11 @@ func Diff(ctx context.Context, fsys storage.FS, old, new string) (*DiffReport, e
 	if err != nil {
 		return nil, err
 	}
-	return diff(a, b), nil
+	return DiffMetadata(a, b), nil
 }
 
-func diff(a, b *Snapshot) *DiffReport {
+// DiffMetadata compares the metadata of two snapshots that were opened.
+func DiffMetadata(a, b *Snapshot) *DiffReport {
 	r := &DiffReport{
 		Old: diffSide(a), New: diffSide(b), Fields: []FieldChange{},
 		Added: []OperatorInfo{}, Removed: []OperatorInfo{}, Changed: []OperatorChange{}, Renames: []Rename{},

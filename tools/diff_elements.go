@@ -70,7 +70,7 @@ func (w *worker) compareElements() error {
 		case c.changed:
 			news[id] = jsonOf(e.AppendValueJSON)
 			return nil
-		case c.new <= c.old:
+		case c.new <= c.old || w.unread(sideOld):
 			return nil
 		}
 		c.new--
@@ -90,7 +90,7 @@ func (w *worker) compareElements() error {
 			delete(table, id)
 			s.Changed++
 			return w.show(s, func() Difference { return elementDifference(changeChanged, e, jsonOf(e.AppendValueJSON), news[id]) })
-		case c.old <= c.new:
+		case c.old <= c.new || w.unread(sideNew):
 			return nil
 		}
 		c.old--

@@ -96,6 +96,9 @@ func (w *worker) pass(table keyedTable, pass, passes uint64) error {
 		}
 		s.New++
 		hash, ok := table[id]
+		if !ok && w.unread(sideOld) {
+			return nil
+		}
 		if !ok {
 			s.Added++
 			return w.show(s, func() Difference {
@@ -118,7 +121,7 @@ func (w *worker) pass(table keyedTable, pass, passes uint64) error {
 	if err == nil && len(pending) > 0 {
 		err = w.changed(pending)
 	}
-	if err != nil || len(table) == 0 {
+	if err != nil || len(table) == 0 || w.unread(sideNew) {
 		return err
 	}
 	last = nil

@@ -48,7 +48,8 @@ type StateDiff struct {
 	Different bool `json:"different"`
 	// States are all that were compared, in the order of the old snapshot.
 	States []StateChange `json:"states"`
-	// OldProblems and NewProblems are state that could not be read, which is not compared.
+	// OldProblems and NewProblems are state that could not be read. What may be
+	// in it on one side is no difference if it is only on the other.
 	OldProblems []*StateProblem `json:"oldProblems,omitempty"`
 	NewProblems []*StateProblem `json:"newProblems,omitempty"`
 }
@@ -194,7 +195,7 @@ type differ struct {
 
 // chunk is what one worker compares: some key groups of an operator, or its operator state.
 type chunk struct {
-	op    *metadata.Operator // of the old snapshot if it is there
+	op    *metadata.Operator // of one of the snapshots
 	keyed bool
 	parts [sides][]part
 }
@@ -278,8 +279,8 @@ func pairOperators(old, new []*metadata.Operator) [][sides]*metadata.Operator {
 
 func (d *differ) planPair(pair [sides]*metadata.Operator) {
 	op := pair[sideOld]
-	if op == nil {
-		op = pair[sideNew]
+	if op == nil || op.UID == "" && pair[sideNew] != nil {
+		op = pair[sideNew] // newer metadata has names
 	}
 	var units [sides][]*unit
 	groups := 0
@@ -468,6 +469,10 @@ func (w *worker) scan(side int, v visitor) error {
 	}
 	return nil
 }
+
+// unread says that a side could not be read to its end, so that what is
+// missing there may be in what was not read.
+func (w *worker) unread(side int) bool { return len(w.result.problems[side]) > 0 }
 
 // show adds a difference to what is shown.
 func (w *worker) show(s *comparedState, make func() Difference) error {

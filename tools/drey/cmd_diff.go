@@ -6,28 +6,55 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/drey-state/drey/tools"
 )
 
 func cmdDiff() *command {
+	d := &diffFlags{}
 	return &command{
 		name: "diff", args: "OLD NEW", minArgs: 2, maxArgs: 2,
-		short: "how two snapshots differ: operators, parallelism, files",
+		short: "how two snapshots differ: operators, parallelism, files; --state: entries",
 		long: `
 Compares the metadata of two snapshots: operators that came and went, which pairs of them look like
 one operator whose uid was changed, what changed in the others, and which files each names. No
 state file is opened. Files of the same name and size at another place, as after drey relocate, are
 counted and are no difference.
 
-Exits with 0 if there is no difference and with 3 if there is one.
+With --state it compares the entries of the state instead: keyed state and timers by operator, state, key, namespace
+and user key, whatever the formats of the snapshots are, and operator state over all subtasks: lists
+as multisets, union state as a set, broadcast state as a map. It says how many entries
+of each state were added, removed and changed, and shows the first of them. --state=NAME
+compares the states of that name only. With --json it writes a line for each difference that is shown
+("kind":"difference"), then one for each state ("kind":"state") and one for the whole ("kind":"total").
+Memory does not depend on the size of the state.
 
-EXAMPLE
+Exits with 0 if there is no difference and with 3 if there is one, or if state could not be read.
+
+EXAMPLES
   drey diff s3://bucket/ckpt/JOB/chk-41 s3://bucket/ckpt/JOB/chk-42
+  drey diff --state --ignore-ttl savepoint-92afa1-ebcfa1b9e372 chk-42
+  drey diff --state=total --operator my-uid --limit -1 --json chk-41 chk-42
 `,
+		flags: func(f *pflag.FlagSet) {
+			f.StringArrayVar(&d.states, "state", nil, "compare entries of state; with `=NAME` only of states of this name, in which * and ? stand for characters")
+			f.Lookup("state").NoOptDefVal = "*"
+			f.StringArrayVar(&d.operators, "operator", nil, "with --state: only this operator, by its id, uid or name; may be repeated")
+			f.StringVar(&d.groups, "key-group", "", "with --state: only these key groups, such as 0-3,17")
+			f.BoolVar(&d.ignoreTTL, "ignore-ttl", false, "with --state: times of last access make no difference")
+			f.IntVar(&d.limit, "limit", 20, "with --state: differences to show of each state; -1 for all")
+		},
 		run: func(ctx context.Context, e *env, args []string) error {
 			uris, err := targets(args)
 			if err != nil {
 				return err
+			}
+			if len(d.states) > 0 {
+				return d.runState(ctx, e, uris[0], uris[1])
+			}
+			if len(d.operators) > 0 || d.groups != "" || d.ignoreTTL {
+				return usagef("diff: --operator, --key-group and --ignore-ttl are for --state")
 			}
 			r, err := tools.Diff(ctx, stores(e), uris[0], uris[1])
 			if err != nil {
@@ -79,17 +106,7 @@ func showDiff(w *bufio.Writer, r *tools.DiffReport, all bool) {
 	}
 	list("removed", r.Removed)
 	list("added", r.Added)
-	renames, more := some(r.Renames, all)
-	for _, c := range renames {
-		sure := "looks like"
-		if c.Ambiguous {
-			sure = "may be"
-		}
-		p("removed %s%s %s added %s%s: %s", c.Old, quoted(c.OldName), sure, c.New, quoted(c.NewName), printable(c.Why))
-	}
-	if more != "" {
-		p("  %s", more)
-	}
+	showRenames(p, r.Renames, all)
 	changed, more := some(r.Changed, all)
 	for _, c := range changed {
 		name := c.UID
@@ -118,6 +135,20 @@ func showDiff(w *bufio.Writer, r *tools.DiffReport, all bool) {
 				p("  %s", printable(f))
 			}
 		}
+	}
+}
+
+func showRenames(p func(string, ...any), renames []tools.Rename, all bool) {
+	renames, more := some(renames, all)
+	for _, c := range renames {
+		sure := "looks like"
+		if c.Ambiguous {
+			sure = "may be"
+		}
+		p("removed %s%s %s added %s%s: %s", c.Old, quoted(c.OldName), sure, c.New, quoted(c.NewName), printable(c.Why))
+	}
+	if more != "" {
+		p("  %s", more)
 	}
 }
 
