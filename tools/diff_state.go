@@ -343,7 +343,9 @@ type worker struct {
 	states map[string]*comparedState
 	bytes  int // of differences in result
 	told   [sides]bool
-	buf    []byte
+	// lacking says that a handle could not be opened; it is told for one chunk only.
+	lacking [sides]bool
+	buf     []byte
 }
 
 // comparedState is a state of a chunk.
@@ -387,6 +389,7 @@ func (w *worker) describe() {
 		r := w.readers[side]
 		for _, p := range parts {
 			if p.open(w.ctx, r.files, r.progress) != nil {
+				w.lacking[side] = true
 				continue // scan tells
 			}
 			if p.keyed != nil {
@@ -472,7 +475,9 @@ func (w *worker) scan(side int, v visitor) error {
 
 // unread says that a side could not be read to its end, so that what is
 // missing there may be in what was not read.
-func (w *worker) unread(side int) bool { return len(w.result.problems[side]) > 0 }
+func (w *worker) unread(side int) bool {
+	return w.lacking[side] || len(w.result.problems[side]) > 0
+}
 
 // show adds a difference to what is shown.
 func (w *worker) show(s *comparedState, make func() Difference) error {
