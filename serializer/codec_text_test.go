@@ -16,6 +16,9 @@ func noText(s sample) string {
 	if strings.HasPrefix(name, "1.") {
 		_, name, _ = strings.Cut(name, " ")
 	}
+	if strings.Contains(name, "Option[") || strings.Contains(name, "Either[") {
+		return "no key that has a text"
+	}
 	switch name {
 	case "POJO", "TimeWindow", "GlobalWindow", "NullValue", "Void", "VoidNamespace", "Map<String, Long>", "Set<String>", "Set<Long> with null",
 		"Either<String, Long>", "TTL<Long>", "TTL<String>", "Timer<String, VoidNamespace>", "Timer<Long, TimeWindow>", "Row<List<Long>, Map<String, Long>>":

@@ -3,6 +3,7 @@ package serializer
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/drey-state/drey/keygroup"
 )
@@ -66,6 +67,16 @@ func (h *Hasher) Hash(key []byte) (int32, error) {
 	return code, nil
 }
 
+// assume adds to what the hash codes take for granted.
+func (h *Hasher) assume(what string) {
+	switch {
+	case h.assumes == "":
+		h.assumes = what
+	case !strings.Contains(h.assumes, what):
+		h.assumes += " and " + what
+	}
+}
+
 // hashBuilder makes the hash of a type.
 type hashBuilder struct{ h *Hasher }
 
@@ -113,6 +124,16 @@ func (b hashBuilder) plain(s *Snapshot) (hash, error) {
 	case javaRuntime + "JavaEitherSerializerSnapshot":
 		if c := s.composite(2); c != nil {
 			return b.either(c)
+		}
+	case scala + "ScalaCaseClassSerializerSnapshot", scala + "Tuple2CaseClassSerializerSnapshot":
+		return b.caseClass(s)
+	case scala + "ScalaOptionSerializerSnapshot":
+		if c := s.composite(1); c != nil {
+			return b.scalaOption(c)
+		}
+	case scala + "ScalaEitherSerializerSnapshot":
+		if c := s.composite(2); c != nil {
+			return b.scalaEither(c)
 		}
 	case base + "EnumSerializer$EnumSerializerSnapshot":
 		return nil, noHash(s, "Java hashes an enum by its address")

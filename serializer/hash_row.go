@@ -27,7 +27,7 @@ func (b hashBuilder) row(s *Snapshot) (hash, error) {
 			return nil, err
 		}
 		kinds, _ := c.Outer.(Flag)
-		b.h.assumes = "that rows were not made by Row.withNames"
+		b.h.assume("that rows were not made by Row.withNames")
 		return rowHash(&row{fields: make([]Serializer, len(fields)), kinds: bool(kinds)}, fields), nil
 	}
 	return nil, noHash(s, "Flink 1.11, 1.12 and 1.13 hash rows in different ways")
