@@ -115,6 +115,11 @@ func groupOf(prefix []byte) int {
 // fill sets an entry's parts from a composite key without its key group and
 // a value as RocksDB has it.
 func (e *Entry) fill(key, value []byte) error {
+	if !e.State.known && len(value) == 0 {
+		// Perhaps a timer, which does not begin with the key.
+		*e = Entry{State: e.State, KeyGroup: e.KeyGroup, Key: key, Unsplit: true, in: e.in}
+		return nil
+	}
 	if err := e.split(key); err != nil {
 		return err
 	}

@@ -12,18 +12,23 @@ import (
 type composite struct {
 	// ambiguous says that key and namespace are followed by their lengths.
 	ambiguous bool
+	// guess says that it is not known whether they are: at least one of the
+	// serializers is not known, and the other one does not settle it.
+	guess bool
 	// namespace and userKey are the lengths of every such part in bytes, -1 if they vary.
 	namespace, userKey int
 }
 
-func newComposite(s *State) composite {
-	c := composite{
-		ambiguous: s.Key.Len() < 0 && s.Namespace.Len() < 0,
-		namespace: trueLen(s.Namespace),
-	}
+// newComposite is for a state whose serializers are set. The flags say of
+// which of them the length is not known.
+func newComposite(s *State, noKey, noNamespace bool) composite {
+	c := composite{namespace: trueLen(s.Namespace)}
 	if s.UserKey != nil {
 		c.userKey = trueLen(s.UserKey)
 	}
+	key, namespace := s.Key.Len() < 0, s.Namespace.Len() < 0
+	c.ambiguous = key && namespace
+	c.guess = c.ambiguous && (noKey || noNamespace)
 	return c
 }
 
@@ -70,11 +75,7 @@ func suffixLen(n int) int {
 // joined. An error says that its bytes are not what their serializers write.
 func (e *Entry) split(b []byte) error {
 	s := e.State
-	e.Key, e.Namespace, e.UserKey, e.Timestamp, e.Unsplit = nil, nil, nil, 0, false
-	if !s.known {
-		e.Key, e.Unsplit = b, true
-		return nil
-	}
+	e.Key, e.Namespace, e.UserKey, e.Timestamp, e.Unsplit, e.Joined = nil, nil, nil, 0, false, false
 	if s.Type == TypeTimers {
 		if len(b) < 8 {
 			return fmt.Errorf("timer of %d bytes: %w", len(b), serializer.ErrCorrupt)
@@ -94,17 +95,23 @@ func (e *Entry) split(b []byte) error {
 	}
 	n := int(in.Offset())
 	e.Key = b[:n:n]
-	k := 0
+	b = b[n:]
+	if c.guess {
+		e.Namespace, e.Joined = b, true
+		return nil
+	}
 	if c.ambiguous {
-		if k = suffix(b[n:], n); k == 0 {
+		k := suffix(b, n)
+		if k == 0 {
 			return fmt.Errorf("the length after a key of %d bytes: %w", n, serializer.ErrCorrupt)
 		}
+		b = b[k:]
 	}
-	return e.splitNamespace(b, b[n+k:])
+	return e.splitNamespace(b)
 }
 
-// splitNamespace splits what follows the key in a whole key.
-func (e *Entry) splitNamespace(whole, b []byte) error {
+// splitNamespace splits what follows the key.
+func (e *Entry) splitNamespace(b []byte) error {
 	s, in := e.State, e.in
 	c := &s.keys
 	in.Reset(b)
@@ -115,7 +122,7 @@ func (e *Entry) splitNamespace(whole, b []byte) error {
 		return fmt.Errorf("namespace: %w", in.Err())
 	case in.Lost() && s.UserKey != nil && c.userKey < 0:
 		// Both reach to the end.
-		e.Key, e.Unsplit = whole, true
+		e.Namespace, e.Joined = b, true
 		return nil
 	case in.Lost():
 		n = len(b)
@@ -160,12 +167,12 @@ func withoutSuffix(n int) int {
 func (e *Entry) splitBack(b []byte) error {
 	s := e.State
 	c := &s.keys
+	if c.guess || s.UserKey != nil && c.userKey < 0 {
+		e.Key, e.Unsplit = b, true
+		return nil
+	}
 	end := len(b)
 	if s.UserKey != nil {
-		if c.userKey < 0 {
-			e.Key, e.Unsplit = b, true
-			return nil
-		}
 		end -= c.userKey
 	}
 	if c.namespace >= 0 {

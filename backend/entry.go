@@ -28,6 +28,8 @@ type Entry struct {
 	// Unsplit says that Key holds key, namespace and user key joined, because
 	// a serializer is not known.
 	Unsplit bool
+	// Joined says so of Namespace: it holds all that follows the key.
+	Joined bool
 
 	in *serializer.Input // scratch
 }
@@ -38,7 +40,7 @@ type Entry struct {
 // A value of a type that is not known is an Opaque without an error.
 func (e *Entry) DecodeKey() (any, error) {
 	if e.Unsplit {
-		return e.unsplit(), nil
+		return joined(e.Key), nil
 	}
 	v, err := decode(e.input(), e.State.Key, e.Key)
 	return v, e.wrap("key", err)
@@ -46,8 +48,11 @@ func (e *Entry) DecodeKey() (any, error) {
 
 // DecodeNamespace decodes the namespace, nil if it could not be told from the key.
 func (e *Entry) DecodeNamespace() (any, error) {
-	if e.Unsplit {
+	switch {
+	case e.Unsplit:
 		return nil, nil
+	case e.Joined:
+		return joined(e.Namespace), nil
 	}
 	v, err := decode(e.input(), e.State.Namespace, e.Namespace)
 	return v, e.wrap("namespace", err)
@@ -87,7 +92,7 @@ func (e *Entry) DecodeValue() (any, error) {
 // error says why, and dst is still whole JSON.
 func (e *Entry) AppendKeyJSON(dst []byte) ([]byte, error) {
 	if e.Unsplit {
-		return serializer.AppendJSON(dst, e.unsplit()), nil
+		return serializer.AppendJSON(dst, joined(e.Key)), nil
 	}
 	dst, err := appendDecoded(dst, e.input(), e.State.Key, e.Key)
 	return dst, e.wrap("key", err)
@@ -97,6 +102,9 @@ func (e *Entry) AppendKeyJSON(dst []byte) ([]byte, error) {
 func (e *Entry) AppendNamespaceJSON(dst []byte) ([]byte, error) {
 	if e.Unsplit {
 		return append(dst, "null"...), nil
+	}
+	if e.Joined {
+		return serializer.AppendJSON(dst, joined(e.Namespace)), nil
 	}
 	dst, err := appendDecoded(dst, e.input(), e.State.Namespace, e.Namespace)
 	return dst, e.wrap("namespace", err)
@@ -152,16 +160,13 @@ func (e *Entry) element(i int) bool {
 	return in.Err() == nil
 }
 
-func (e *Entry) noUserKey() bool { return e.State.UserKey == nil || e.Unsplit }
+func (e *Entry) noUserKey() bool { return e.State.UserKey == nil || e.Unsplit || e.Joined }
 
 func (e *Entry) noValue() bool { return e.State.Value == nil || e.Null }
 
-// unsplit stands for key, namespace and user key joined.
-func (e *Entry) unsplit() any {
-	return serializer.Opaque{
-		Raw:    bytes.Clone(e.Key),
-		Reason: "key and namespace cannot be told apart, because a serializer is not known",
-	}
+// joined stands for parts that cannot be told apart.
+func joined(b []byte) any {
+	return serializer.Opaque{Raw: bytes.Clone(b), Reason: "joined with what follows it, because a serializer is not known"}
 }
 
 // input is the scratch of an entry, also of one that no reader made.

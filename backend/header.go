@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -24,16 +25,30 @@ const proxyVersion = 2
 // it is nil if not even the serializer of keys was. A serializer that is not
 // known is a failure, because where it ends is not known either.
 func ReadKeyedHeader(in *serializer.Input) *KeyedHeader {
-	h, _ := readKeyedHeader(in)
+	h, _ := newHeaderReader(in).keyed()
 	if h != nil && h.Key == nil {
 		return nil
 	}
 	return h
 }
 
-// readKeyedHeader also gives the number of states that the header announces,
-// -1 if it was not reached.
-func readKeyedHeader(in *serializer.Input) (*KeyedHeader, int) {
+// headerReader reads headers.
+type headerReader struct {
+	in *serializer.Input
+	// unread has the ends of snapshots that cannot be read, by their starts.
+	unread map[int64]int64
+	// failed is where the first other one starts, -1 if there is none.
+	failed int64
+}
+
+func newHeaderReader(in *serializer.Input) *headerReader {
+	return &headerReader{in: in, failed: -1}
+}
+
+// keyed also gives the number of states that the header announces, -1 if it
+// was not reached.
+func (r *headerReader) keyed() (*KeyedHeader, int) {
+	in := r.in
 	h := &KeyedHeader{Version: in.I32()}
 	if in.Err() != nil {
 		return nil, -1
@@ -46,14 +61,14 @@ func readKeyedHeader(in *serializer.Input) (*KeyedHeader, int) {
 		return h, len(h.States)
 	}
 	h.Compressed = readBool(in, "compressed")
-	h.Key = readProxied(in)
+	h.Key = r.proxied()
 	if in.Err() != nil {
 		within(in, "key serializer")
 		h.Key = nil
 		return h, -1
 	}
 	n := readCount16(in, "number of states")
-	h.States = readStateMetas(in, n)
+	h.States = r.stateMetas(n)
 	return h, n
 }
 
@@ -77,6 +92,11 @@ func (h *KeyedHeader) Write(out *serializer.Output) {
 // ReadOperatorHeader reads the start of a file of operator state. After a
 // failure, which in.Err tells, the result holds the states that were read until then.
 func ReadOperatorHeader(in *serializer.Input) *OperatorHeader {
+	return newHeaderReader(in).operator()
+}
+
+func (r *headerReader) operator() *OperatorHeader {
+	in := r.in
 	h := &OperatorHeader{Version: in.I32()}
 	switch {
 	case in.Err() != nil:
@@ -86,8 +106,8 @@ func ReadOperatorHeader(in *serializer.Input) *OperatorHeader {
 	case h.Version != operatorVersionPlain:
 		return readLegacyOperatorHeader(in, h.Version)
 	}
-	h.Operator = readStateMetas(in, readCount16(in, "number of operator states"))
-	h.Broadcast = readStateMetas(in, readCount16(in, "number of broadcast states"))
+	h.Operator = r.stateMetas(readCount16(in, "number of operator states"))
+	h.Broadcast = r.stateMetas(readCount16(in, "number of broadcast states"))
 	return h
 }
 
@@ -110,10 +130,11 @@ func (h *OperatorHeader) Write(out *serializer.Output) {
 	writeStateMetas(out, h.Broadcast)
 }
 
-func readStateMetas(in *serializer.Input, n int) []StateMeta {
+func (r *headerReader) stateMetas(n int) []StateMeta {
+	in := r.in
 	var states []StateMeta
 	for i := 0; i < n && in.Err() == nil; i++ {
-		m := readStateMeta(in)
+		m := r.stateMeta()
 		if in.Err() == nil {
 			states = append(states, m)
 			continue
@@ -138,7 +159,8 @@ func writeStateMetas(out *serializer.Output, states []StateMeta) {
 	}
 }
 
-func readStateMeta(in *serializer.Input) StateMeta {
+func (r *headerReader) stateMeta() StateMeta {
+	in := r.in
 	m := StateMeta{Name: readUTF(in, "name"), Kind: Kind(in.I32())}
 	if in.Err() == nil && (m.Kind < KindKeyValue || m.Kind > KindKeyValueV2) {
 		in.Failf("kind", "%d", m.Kind)
@@ -148,7 +170,7 @@ func readStateMeta(in *serializer.Input) StateMeta {
 	}
 	for n := in.Length(); n > 0 && in.Err() == nil; n-- {
 		key := readUTF(in, "serializer's name")
-		s := readProxied(in)
+		s := r.proxied()
 		if in.Err() != nil {
 			within(in, key)
 			break
@@ -173,8 +195,9 @@ func (m *StateMeta) write(out *serializer.Output) {
 	}
 }
 
-// readProxied reads a snapshot with the version that precedes it.
-func readProxied(in *serializer.Input) *serializer.Snapshot {
+// proxied reads a snapshot with the version that precedes it.
+func (r *headerReader) proxied() *serializer.Snapshot {
+	in := r.in
 	off := in.Offset()
 	if v := in.I32(); in.Err() == nil && v != proxyVersion {
 		in.FailAt(off, "version of a serializer snapshot", fmt.Errorf("%d: %w", v, serializer.ErrUnsupported))
@@ -182,7 +205,17 @@ func readProxied(in *serializer.Input) *serializer.Snapshot {
 	if in.Err() != nil {
 		return nil
 	}
-	return serializer.ReadSnapshot(in)
+	off = in.Offset()
+	if end, ok := r.unread[off]; ok {
+		s := &serializer.Snapshot{Class: readUTF(in, "class"), Version: in.I32()}
+		s.Body = serializer.Unread(bytes.Clone(in.Take(int(end - in.Offset()))))
+		return s
+	}
+	s := serializer.ReadSnapshot(in)
+	if errors.Is(in.Err(), serializer.ErrUnsupported) {
+		r.failed = off
+	}
+	return s
 }
 
 func writeProxied(out *serializer.Output, s *serializer.Snapshot) {

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -30,6 +29,9 @@ func (g *groupReader) readHeap(start, end int64) {
 	for i := range g.blocks() {
 		if i > 0 && g.file.compressed && in.AtEnd() && in.Err() == nil && g.snappy.next() {
 			in.ResetStream(&g.snappy, 0)
+		}
+		if i > 0 && !g.file.counted && in.AtEnd() && in.Err() == nil {
+			return
 		}
 		g.heapBlock()
 		if g.out.done {
@@ -72,11 +74,7 @@ func (g *groupReader) lostAfter(block int) {
 	if len(names) == 0 && g.file.counted {
 		return
 	}
-	err := errors.New("the states behind it cannot be found")
-	if len(names) > 0 {
-		err = fmt.Errorf("the states behind it cannot be found: %s", strings.Join(names, ", "))
-	}
-	g.lost("", -1, err)
+	g.lost("", -1, fmt.Errorf("the states behind it cannot be found (%s): %w", strings.Join(names, ", "), g.in.Err()))
 }
 
 // heapBlock reads the entries of a state. If it fails, it tells of what was lost.

@@ -54,8 +54,7 @@ func openIncremental(ctx context.Context, files Files, h *metadata.Incremental, 
 	}
 	for _, family := range db.Families() {
 		if !described[family.Name()] {
-			key := serializer.Of(r.header.Key)
-			r.states = append(r.states, unknownState(family.Name(), key))
+			r.states = append(r.states, unknownState(family.Name(), r.header.Key))
 			f.families = append(f.families, family)
 		}
 	}
@@ -72,10 +71,10 @@ func readMeta(ctx context.Context, files Files, s metadata.Stream, o Options, r 
 	}
 	defer obj.Close()
 	src := newSource(ctx, obj, &o)
-	in := serializer.NewStreamInput(&span{src, 0, obj.Size()}, 0)
-	h, _ := readKeyedHeader(in)
-	if in.Err() == nil && !in.AtEnd() {
-		in.Failf("header", "bytes follow it")
+	var h *KeyedHeader
+	in := readHeader(src, obj.Size(), func(hr *headerReader) { h, _ = hr.keyed() })
+	if in.Err() == nil && in.Offset() != obj.Size() {
+		in.Failf("end", "bytes follow the header")
 	}
 	switch err := in.Err(); {
 	case src.err != nil:
@@ -87,9 +86,8 @@ func readMeta(ctx context.Context, files Files, s metadata.Stream, o Options, r 
 		r.headerErr = fmt.Errorf("%s: header: %w", obj.name, err)
 	}
 	r.header = h
-	key := serializer.Of(h.Key)
 	for i := range h.States {
-		r.states = append(r.states, newState(&h.States[i], key))
+		r.states = append(r.states, newState(&h.States[i], h.Key))
 	}
 	return obj.name, nil
 }
@@ -150,7 +148,7 @@ func (f *rocksFiles) entries(ctx context.Context, out *sink) {
 			out.lost(&LostError{State: s.Meta.Name, KeyGroup: -1, Entries: -1, Err: fmt.Errorf("database of %s: %w: it has no column family of this name", f.name, serializer.ErrCorrupt)})
 			continue
 		}
-		for _, b := range f.bounds(out) {
+		for _, b := range f.bounds(out, s) {
 			if !f.scan(ctx, out, s, f.families[i], b) {
 				break
 			}
@@ -158,11 +156,11 @@ func (f *rocksFiles) entries(ctx context.Context, out *sink) {
 	}
 }
 
-// bounds are the runs of keys that are wanted.
-func (f *rocksFiles) bounds(out *sink) []rocksdb.Bounds {
+// bounds are the runs of keys of a state that are wanted.
+func (f *rocksFiles) bounds(out *sink, s *State) []rocksdb.Bounds {
 	var all []rocksdb.Bounds
 	for _, run := range out.runs {
-		if out.filter.Key == nil {
+		if out.filter.Key == nil || s.Type == TypeTimers || !s.known { // timers begin with their time
 			all = append(all, rocksdb.Bounds{Lower: f.groupPrefix(run.Start), Upper: f.after(run)})
 			continue
 		}

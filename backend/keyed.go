@@ -32,13 +32,13 @@ type State struct {
 }
 
 // newState makes the state that a header describes.
-func newState(m *StateMeta, key serializer.Serializer) *State {
-	s := &State{Meta: m, Key: key, known: true}
+func newState(m *StateMeta, key *serializer.Snapshot) *State {
+	s := &State{Meta: m, Key: serializer.Of(key), known: true}
 	value := m.Serializer(SerializerValue).Modern()
 	if m.Kind == KindPriorityQueue {
 		s.Type = TypeTimers
 		s.Namespace = serializer.Of(part(value, 1, 2))
-		s.keys = newComposite(s)
+		s.keys = newComposite(s, false, false)
 		return s
 	}
 	s.Type = stateType(m.Option(OptionStateType))
@@ -55,20 +55,29 @@ func newState(m *StateMeta, key serializer.Serializer) *State {
 	}
 	s.Value = serializer.Of(value)
 	s.TTL = value != nil && value.Modern().Class == ttlSnapshot
-	s.keys = newComposite(s)
+	s.keys = newComposite(s, isUnread(key), isUnread(m.Serializer(SerializerNamespace)))
 	return s
+}
+
+// isUnread says that a serializer is not known, not even the length of its values.
+func isUnread(s *serializer.Snapshot) bool {
+	if s == nil {
+		return true
+	}
+	_, unread := s.Body.(serializer.Unread)
+	return unread
 }
 
 // ttlSnapshot is the class that wraps values of states with time to live.
 const ttlSnapshot = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
 
 // unknownState stands for a state of which only the name is known.
-func unknownState(name string, key serializer.Serializer) *State {
+func unknownState(name string, key *serializer.Snapshot) *State {
 	s := &State{
 		Meta: &StateMeta{Name: name}, Type: TypeUnknown,
-		Key: key, Namespace: serializer.Of(nil), Value: serializer.Of(nil),
+		Key: serializer.Of(key), Namespace: serializer.Of(nil), Value: serializer.Of(nil),
 	}
-	s.keys = newComposite(s)
+	s.keys = newComposite(s, isUnread(key), true)
 	return s
 }
 

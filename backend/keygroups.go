@@ -70,7 +70,7 @@ type keyGroupsFile struct {
 	// partial says that the stream holds other key groups than those of the handle.
 	partial bool
 	states  []*State
-	key     serializer.Serializer
+	key     *serializer.Snapshot
 
 	// If not even the number of states is known, states are made as they are met.
 	counted bool
@@ -96,9 +96,9 @@ func newKeyGroups(ctx context.Context, obj *object, h *metadata.KeyGroups, o Opt
 	if err != nil {
 		return nil, err
 	}
-	f := &keyGroupsFile{groups: g, o: o, prefix: prefixLen(o.MaxParallelism), key: serializer.Of(nil)}
+	f := &keyGroupsFile{groups: g, o: o, prefix: prefixLen(o.MaxParallelism)}
 	r := &KeyedReader{layout: f, keyGroups: h.Range()}
-	if err := f.readHeader(ctx, r); err != nil {
+	if err := f.open(ctx, r); err != nil {
 		return nil, fmt.Errorf("%s: %w", obj.name, err)
 	}
 	f.states = r.states
@@ -116,8 +116,8 @@ func newKeyGroups(ctx context.Context, obj *object, h *metadata.KeyGroups, o Opt
 	return r, nil
 }
 
-// readHeader reads the header, which ends where the first key group begins.
-func (f *keyGroupsFile) readHeader(ctx context.Context, r *KeyedReader) error {
+// open reads the header, which ends where the first key group begins.
+func (f *keyGroupsFile) open(ctx context.Context, r *KeyedReader) error {
 	first := f.obj.Size()
 	for _, off := range f.offsets {
 		if off > 0 {
@@ -126,24 +126,22 @@ func (f *keyGroupsFile) readHeader(ctx context.Context, r *KeyedReader) error {
 	}
 	src := newSource(ctx, f.obj, &f.o)
 	src.limit = first
-	in := serializer.NewStreamInput(&span{src, 0, first}, 0)
-	h, n := readKeyedHeader(in)
+	var h *KeyedHeader
+	var n int
+	in := readHeader(src, first, func(hr *headerReader) { h, n = hr.keyed() })
 	r.header = h
 	switch err := in.Err(); {
 	case src.err != nil:
 		return src.err
+	case err == nil && (in.Offset() == first || f.partial):
 	case err == nil:
-		if in.Offset() != first {
-			return fmt.Errorf("offset %d: header: %w: ends here, but the first key group begins at %d", in.Offset(), serializer.ErrCorrupt, first)
-		}
+		return fmt.Errorf("offset %d: header: %w: ends here, but the first key group begins at %d", in.Offset(), serializer.ErrCorrupt, first)
 	case h == nil || h.Version != keyedVersion || !errors.Is(err, serializer.ErrUnsupported):
 		return fmt.Errorf("header: %w", err)
 	default:
 		r.headerErr = fmt.Errorf("%s: header: %w", f.obj.name, err)
 	}
-	if h.Key != nil {
-		f.key = serializer.Of(h.Key)
-	}
+	f.key = h.Key
 	for i := range h.States {
 		r.states = append(r.states, newState(&h.States[i], f.key))
 	}

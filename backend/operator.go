@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -78,7 +79,6 @@ type OperatorState struct {
 	Key, Value serializer.Serializer
 
 	offsets []int64
-	mode    metadata.Mode // that of the handle
 }
 
 // values is the serializer of values, also where there is none.
@@ -92,12 +92,13 @@ func (s *OperatorState) values() serializer.Serializer {
 // OperatorReader reads the operator state of one handle. Its methods may be
 // called concurrently.
 type OperatorReader struct {
-	obj     *object
-	o       Options
-	header  *OperatorHeader
-	states  []*OperatorState
-	lost    []*LostError // states of the handle that are not in the header
-	offsets []int64      // all that the handle has, in order
+	obj       *object
+	o         Options
+	header    *OperatorHeader
+	headerErr error
+	states    []*OperatorState
+	lost      []*LostError // states of the handle that are not in the header
+	offsets   []int64      // all that the handle has, in order
 }
 
 // OpenOperator opens a handle of operator state and reads its header. With
@@ -126,7 +127,7 @@ func (r *OperatorReader) open(ctx context.Context, h *metadata.OperatorState) er
 	if r.o.Raw {
 		for i := range h.States {
 			s := &h.States[i]
-			r.states = append(r.states, &OperatorState{Name: s.Name.String(), Mode: s.Mode, mode: s.Mode, offsets: s.Offsets})
+			r.states = append(r.states, &OperatorState{Name: s.Name.String(), Mode: s.Mode, offsets: s.Offsets})
 		}
 		return nil
 	}
@@ -153,6 +154,8 @@ func (r *OperatorReader) open(ctx context.Context, h *metadata.OperatorState) er
 		switch {
 		case seen[name]:
 			err = fmt.Errorf("%w: the handle has the state a second time", serializer.ErrCorrupt)
+		case s == nil && r.headerErr != nil:
+			r.states = append(r.states, &OperatorState{Name: name, Meta: &StateMeta{Name: name}, Mode: o.Mode, Value: serializer.Of(nil), offsets: o.Offsets})
 		case s == nil:
 			err = fmt.Errorf("%w: the file's header does not have the state of the handle", serializer.ErrCorrupt)
 		case o.Mode != s.Mode:
@@ -172,25 +175,35 @@ func (r *OperatorReader) open(ctx context.Context, h *metadata.OperatorState) er
 func (r *OperatorReader) readHeader(ctx context.Context) error {
 	first := r.obj.Size()
 	if len(r.offsets) > 0 {
-		first = min(first, r.offsets[0])
+		first = min(first, max(0, r.offsets[0]))
 	}
 	src := newSource(ctx, r.obj, &r.o)
 	src.limit = first
-	in := serializer.NewStreamInput(&span{src, 0, first}, 0)
-	r.header = ReadOperatorHeader(in)
+	// With compression the start of a snappy stream lies in between.
+	end := first
+	if tail := first - int64(len(identifier)); tail > 0 {
+		in := serializer.NewStreamInput(&span{src, 0, 5}, 0)
+		if in.I32() == operatorVersion && in.U8() == 1 {
+			end = tail
+		}
+	}
+	in := readHeader(src, end, func(hr *headerReader) { r.header = hr.operator() })
 	if src.err != nil {
 		return src.err
 	}
-	if in.Err() == nil && r.header.Compressed {
-		if id := in.Take(len(identifier)); in.Err() == nil && string(id) != identifier {
-			in.Failf("header", "no snappy stream follows it")
+	switch err := in.Err(); {
+	case err == nil && in.Offset() != end:
+		return fmt.Errorf("offset %d: header: %w: ends here, but not at %d, where the first entry begins", in.Offset(), serializer.ErrCorrupt, first)
+	case err == nil && end < first:
+		in = serializer.NewStreamInput(&span{src, end, first}, end)
+		if string(in.Take(len(identifier))) != identifier {
+			return fmt.Errorf("offset %d: header: %w: no snappy stream follows it", end, serializer.ErrCorrupt)
 		}
-	}
-	if in.Err() == nil && in.Offset() != first {
-		in.Failf("header", "ends here, but the first entry begins at %d", first)
-	}
-	if err := in.Err(); err != nil {
+	case err == nil:
+	case r.header == nil || r.header.Version < operatorVersionPlain || !errors.Is(err, serializer.ErrUnsupported):
 		return fmt.Errorf("header: %w", err)
+	default:
+		r.headerErr = fmt.Errorf("%s: header: %w", r.obj.name, err)
 	}
 	return nil
 }
@@ -212,6 +225,11 @@ func newOperatorState(m *StateMeta) *OperatorState {
 
 // Header is what the file says of its states; nil for raw operator state and for an empty segment.
 func (r *OperatorReader) Header() *OperatorHeader { return r.header }
+
+// HeaderErr says why the header could not be read to its end, nil if it was.
+// The states behind that place are those that the handle names; what is in
+// them is not decoded.
+func (r *OperatorReader) HeaderErr() error { return r.headerErr }
 
 // States are those of the header, in its order, or those that the handle names if there is no header.
 func (r *OperatorReader) States() []*OperatorState { return slices.Clone(r.states) }
@@ -277,6 +295,10 @@ func (s *operatorScan) lost(state *OperatorState, entries int64, err error) {
 }
 
 func (s *operatorScan) state(state *OperatorState) {
+	if state.Mode == metadata.ModeBroadcast && state.Key == nil && state.Meta != nil {
+		s.lost(state, -1, fmt.Errorf("a broadcast state that the header does not describe: %w", serializer.ErrUnsupported))
+		return
+	}
 	if state.Key != nil && len(state.offsets) > 1 {
 		s.lost(state, -1, fmt.Errorf("%w: a broadcast state with %d offsets", serializer.ErrCorrupt, len(state.offsets)))
 		return

@@ -14,7 +14,7 @@ import (
 
 // Raw keyed state that InternalTimeServiceManager writes begins with these in each key group.
 const (
-	timersMagic   = 0xF1CD859F - 1<<32
+	timersMagic   = 0xF1CD859F
 	timersVersion = 2
 	// maxServices bounds how many timer services are looked for where nothing says
 	// that they are timers.
@@ -58,7 +58,7 @@ func openRaw(ctx context.Context, files Files, h *metadata.KeyGroups, o Options)
 		return nil, fmt.Errorf("%s: %w", obj.name, err)
 	}
 	if !f.timers {
-		f.bytes = unknownState("raw", serializer.Of(nil))
+		f.bytes = unknownState("raw", nil)
 		f.bytes.Raw = true
 		r.states = []*State{f.bytes}
 	}
@@ -192,7 +192,7 @@ func (t *timerReader) begin(src *source, start, end int64) {
 func (t *timerReader) header() int {
 	off := t.in.Offset()
 	m := t.in.I32()
-	if m != timersMagic {
+	if uint32(m) != timersMagic {
 		t.version = 0
 		if t.in.Err() == nil && (m < 0 || m > maxServices) {
 			t.in.FailAt(off, "magic number", fmt.Errorf("%w: %#x", serializer.ErrCorrupt, uint32(m)))

@@ -23,6 +23,12 @@ type Body interface {
 	write(out *Output, version int32)
 }
 
+// Unread is the body of a snapshot that could not be read but whose end was
+// found by what follows it.
+type Unread []byte
+
+func (b Unread) write(out *Output, _ int32) { out.Raw(b) }
+
 // family is what the snapshot classes of a kind have in common.
 type family struct {
 	// oldest and newest are the snapshot versions that read understands.
@@ -99,6 +105,9 @@ func (s *Snapshot) String() string {
 		return "?"
 	}
 	s = s.Modern()
+	if _, unread := s.Body.(Unread); unread {
+		return shortName(s.Class)
+	}
 	if f, ok := familyOf(s.Class); ok && f.name != nil {
 		return f.name(s)
 	}
@@ -112,6 +121,9 @@ func Of(s *Snapshot) Serializer {
 		return unknown{reason: "no serializer is known"}
 	}
 	s = s.Modern()
+	if _, unread := s.Body.(Unread); unread {
+		return unknown{class: s.Class, reason: "the serializer is not known"}
+	}
 	if f, ok := familyOf(s.Class); ok && f.make != nil {
 		if r := f.make(s); r != nil {
 			return r

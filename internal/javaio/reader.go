@@ -22,6 +22,9 @@ func (e *Error) Error() string {
 	if e.Offset < 0 {
 		return fmt.Sprintf("%s: %v", e.Field, e.Err)
 	}
+	if e.Field == "" {
+		return fmt.Sprintf("offset %d: %v", e.Offset, e.Err)
+	}
 	return fmt.Sprintf("offset %d: %s: %v", e.Offset, e.Field, e.Err)
 }
 
