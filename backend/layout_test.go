@@ -62,7 +62,7 @@ func TestCanonical(t *testing.T) {
 		for _, form := range []metadata.KeyGroupsForm{metadata.KeyGroupsSavepoint, metadata.KeyGroupsV2} {
 			file, offsets := richFile(t, zip)
 			h := inlineKeyGroups(form, file, 54, offsets...)
-			wantLines(t, lines(t, h, Options{MaxParallelism: 128}, Filter{}), richLines...)
+			wantLines(t, lines(t, h, Options{MaxParallelism: 128}), richLines...)
 		}
 	}
 }
@@ -104,13 +104,13 @@ func TestHeap(t *testing.T) {
 	for _, zip := range []bool{false, true} {
 		file, offsets := heapFile(t, zip)
 		h := inlineKeyGroups(metadata.KeyGroupsV1, file, 54, offsets...)
-		wantLines(t, lines(t, h, Options{MaxParallelism: 128}, Filter{}), want...)
+		wantLines(t, lines(t, h, Options{MaxParallelism: 128}), want...)
 	}
 	// One stream for all blocks, which Flink's reader takes too.
 	file := headerBytes(t, richHeader(true))
 	offset := int64(len(file))
 	file = heapGroup(t, file, 54, true, bytes.Join(heapBlocks(t), nil))
-	wantLines(t, lines(t, inlineKeyGroups(metadata.KeyGroupsV1, file, 54, offset), Options{MaxParallelism: 128}, Filter{}), want...)
+	wantLines(t, lines(t, inlineKeyGroups(metadata.KeyGroupsV1, file, 54, offset), Options{MaxParallelism: 128}), want...)
 }
 
 // TestOnlyKeyGroupZero: the two layouts begin with the same bytes there.
@@ -119,9 +119,9 @@ func TestOnlyKeyGroupZero(t *testing.T) {
 	file := goldenHeader(t)
 	offset := int64(len(file))
 	heap := append(bytes.Clone(file), fromHex(t, "00000000 0000 00000001 00 000000000000002a 03 6869")...)
-	wantLines(t, lines(t, inlineKeyGroups(metadata.KeyGroupsV2, heap, 0, offset), o, Filter{}), `0 val 42 "VoidNamespace" null "hi"`)
+	wantLines(t, lines(t, inlineKeyGroups(metadata.KeyGroupsV2, heap, 0, offset), o), `0 val 42 "VoidNamespace" null "hi"`)
 	file = canonical(t, file, 1, 0, false, []run{{0, []pair{{joinBytes(long(42), []byte{0}), text("hi")}}}})
-	wantLines(t, lines(t, inlineKeyGroups(metadata.KeyGroupsV2, file, 0, offset), o, Filter{}), `0 val 42 "VoidNamespace" null "hi"`)
+	wantLines(t, lines(t, inlineKeyGroups(metadata.KeyGroupsV2, file, 0, offset), o), `0 val 42 "VoidNamespace" null "hi"`)
 }
 
 // TestWideKeyGroups: with more than 128 key groups they have two bytes.
@@ -130,7 +130,7 @@ func TestWideKeyGroups(t *testing.T) {
 	offset := int64(len(file))
 	file = canonical(t, file, 2, 300, false, []run{{0, []pair{{joinBytes(long(1), []byte{0}), text("x")}}}})
 	h := inlineKeyGroups(metadata.KeyGroupsSavepoint, file, 299, 0, offset, 0)
-	wantLines(t, lines(t, h, Options{MaxParallelism: 32768}, Filter{}), `300 val 1 "VoidNamespace" null "x"`)
+	wantLines(t, lines(t, h, Options{MaxParallelism: 32768}), `300 val 1 "VoidNamespace" null "x"`)
 }
 
 // TestUnknownClass reads files whose header has serializers that only the job knows.
@@ -151,7 +151,7 @@ func TestUnknownClass(t *testing.T) {
 	if !bytes.Equal(headerBytes(t, r.Header()), header) {
 		t.Error("the header is written as other bytes")
 	}
-	got := lines(t, handle, Options{MaxParallelism: 128}, Filter{})
+	got := lines(t, handle, Options{MaxParallelism: 128})
 	if len(got) != len(richLines) {
 		t.Fatal(got)
 	}
@@ -214,7 +214,7 @@ func TestLostHeader(t *testing.T) {
 	if !slices.Equal(names, []string{"v", "l", "state#2 (unknown)", "state#3 (unknown)", "state#4 (unknown)"}) {
 		t.Error(names)
 	}
-	got := lines(t, handle, Options{MaxParallelism: 128}, Filter{})
+	got := lines(t, handle, Options{MaxParallelism: 128})
 	if len(got) != len(richLines) {
 		t.Fatal(got)
 	}
@@ -234,7 +234,7 @@ func TestLostHeader(t *testing.T) {
 	file = append(bytes.Clone(whole), heap[heapOffsets[0]:]...)
 	shift := int64(len(whole)) - heapOffsets[0]
 	handle = inlineKeyGroups(metadata.KeyGroupsV2, file, 54, heapOffsets[0]+shift, heapOffsets[1]+shift)
-	got = lines(t, handle, Options{MaxParallelism: 128}, Filter{})
+	got = lines(t, handle, Options{MaxParallelism: 128})
 	if len(got) != 4 || got[0] != richLines[4] ||
 		!strings.HasPrefix(got[1], `state "state#3 (unknown)", key group 54, 2 entries lost: `) ||
 		!strings.Contains(got[2], "(v, state#2 (unknown), state#4 (unknown))") {
@@ -244,7 +244,7 @@ func TestLostHeader(t *testing.T) {
 	whole[4] = 1
 	heap, heapOffsets = heapFile(t, true)
 	file = append(bytes.Clone(whole), heap[heapOffsets[0]:]...)
-	got = lines(t, inlineKeyGroups(metadata.KeyGroupsV2, file, 54, heapOffsets[0]+shift, heapOffsets[1]+shift), Options{MaxParallelism: 128}, Filter{})
+	got = lines(t, inlineKeyGroups(metadata.KeyGroupsV2, file, 54, heapOffsets[0]+shift, heapOffsets[1]+shift), Options{MaxParallelism: 128})
 	if len(got) != 7 || got[0] != richLines[4] || got[2] != richLines[0] || got[3] != richLines[1] {
 		t.Error(strings.Join(got, "\n"))
 	}
@@ -312,7 +312,7 @@ func TestDecodeErrors(t *testing.T) {
 		{2, []pair{{append(key, "\x02ab"...), append([]byte{0}, "\x02a"...)}, {append(key, "\x02a"...), []byte{2}}, {key[:8], []byte{1}}}},
 	})
 	handle := inlineKeyGroups(metadata.KeyGroupsSavepoint, file, 0, offset)
-	got := lines(t, handle, Options{MaxParallelism: 1}, Filter{})
+	got := lines(t, handle, Options{MaxParallelism: 1})
 	want := []string{
 		"file ends at byte 7 of at least 8", "1 bytes follow", `0 v 1 "VoidNamespace" null 4`,
 		"comma at the end", "byte 0x3b between elements", `0 l 1 "VoidNamespace" null []`,
