@@ -69,8 +69,10 @@ func openChangelog(ctx context.Context, files Files, h *metadata.Changelog, o Op
 	}()
 	log := changeReader{changelog: c, ids: map[int16]stateID{}, header: &KeyedHeader{Version: keyedVersion}}
 	r := &KeyedReader{layout: c, format: "changelog", header: log.header, keyGroups: h.KeyGroups.Range()}
+	cut := o
+	cut.partial = true // a restore with another parallelism cuts handles, not files
 	for _, b := range h.Base {
-		base, err := OpenKeyed(ctx, files, b, o)
+		base, err := OpenKeyed(ctx, files, b, cut)
 		if err != nil {
 			return nil, fmt.Errorf("materialized state: %w", err)
 		}
@@ -93,11 +95,10 @@ func openChangelog(ctx context.Context, files Files, h *metadata.Changelog, o Op
 	if log.header.Key == nil {
 		log.header.Key = keyOfTimers(log.header.States)
 	}
-	key := serializer.Of(log.header.Key)
 	for i := range log.header.States {
 		m := &log.header.States[i]
 		c.numbers[idOf(m)] = len(c.states)
-		c.states = append(c.states, newState(m, key))
+		c.states = append(c.states, newState(m, log.header.Key))
 	}
 	for _, b := range c.base {
 		for _, s := range b.states { // those behind a header that could not be read
@@ -244,7 +245,7 @@ func (l *changeReader) readDescription(in *serializer.Input, op byte) {
 	if v := in.I32(); v != changeMetaVersion && in.Err() == nil {
 		in.Fail("version", fmt.Errorf("description of a state of version %d: %w", v, serializer.ErrUnsupported))
 	}
-	m := readStateMeta(in)
+	m := newHeaderReader(in).stateMeta()
 	// A time to live and a default value follow, the first as a Java object;
 	// the number and the kind are the last three bytes.
 	rest := in.Rest()

@@ -96,7 +96,7 @@ func newKeyGroups(ctx context.Context, obj *object, h *metadata.KeyGroups, o Opt
 	if err != nil {
 		return nil, err
 	}
-	f := &keyGroupsFile{groups: g, o: o, prefix: prefixLen(o.MaxParallelism)}
+	f := &keyGroupsFile{groups: g, o: o, prefix: prefixLen(o.MaxParallelism), partial: o.partial}
 	r := &KeyedReader{layout: f, keyGroups: h.Range()}
 	if err := f.open(ctx, r); err != nil {
 		return nil, fmt.Errorf("%s: %w", obj.name, err)

@@ -104,6 +104,9 @@ type Options struct {
 	// Progress, if set, is told of bytes of state that were read, inline ones
 	// too. It may be called by several goroutines at once.
 	Progress func(bytes int64)
+
+	// partial says that the file may hold other key groups than those of the handle.
+	partial bool
 }
 
 // layout is a format of keyed state.

@@ -61,8 +61,8 @@ func (r *replay) cell(timestamp int64, key, namespace []byte) *cell {
 
 // load takes in a materialized entry.
 func (r *replay) load(e *Entry) {
-	if e.Unsplit {
-		r.err = fmt.Errorf("the serializer of keys: %w", serializer.ErrUnsupported)
+	if e.Unsplit || e.Joined {
+		r.err = fmt.Errorf("the serializer of keys or namespaces: %w", serializer.ErrUnsupported)
 		return
 	}
 	c := r.cell(e.Timestamp, e.Key, e.Namespace)
@@ -112,7 +112,11 @@ func (r *replay) apply(change *stateChange) error {
 		r.applyTimers(change.op, in)
 		return finished(in)
 	}
-	key, namespace := r.skip(r.state.Key), r.skip(r.state.Namespace)
+	key := r.skip(r.state.Key)
+	var namespace []byte
+	if !in.Lost() {
+		namespace = r.skip(r.state.Namespace)
+	}
 	if in.Lost() {
 		if in.Err() == nil {
 			return fmt.Errorf("the serializer of keys or namespaces: %w", serializer.ErrUnsupported)

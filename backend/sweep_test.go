@@ -73,6 +73,7 @@ func TestFixturesKeyed(t *testing.T) {
 		"canonical":  {handles: 1971, entries: 63610},
 		"heap":       {handles: 890, entries: 23126},
 		"rocksdb":    {handles: 1044, entries: 43277},
+		"changelog":  {handles: 47, entries: 5178},
 		"raw":        {handles: 10, entries: 84},
 		"raw timers": {handles: 507, entries: 2214},
 	})

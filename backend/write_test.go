@@ -129,9 +129,7 @@ func inlineKeyGroups(form metadata.KeyGroupsForm, data []byte, start int, offset
 	}
 }
 
-// long and text are values as their serializers write them.
+// long is a value as its serializer writes it, as text is.
 func long(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
-
-func text(s string) []byte { return append([]byte{byte(len(s) + 1)}, s...) }
 
 func joinBytes(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
