@@ -1,6 +1,10 @@
 package metadata
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/drey-state/drey/internal/javaio"
+)
 
 // Properties is the Java-serialized CheckpointProperties at the end of a
 // file of version 4 and later. It is carried as it is. [Properties.Info] reads
@@ -68,7 +72,7 @@ func (p Properties) missing() int {
 	if len(p) < len(NullProperties) {
 		return len(NullProperties) - len(p)
 	}
-	_, _, err := readJava(p)
+	_, _, err := javaio.ParseObject(p)
 	var e *TruncatedError
 	if errors.As(err, &e) {
 		return int(e.Need) - len(p)
@@ -78,55 +82,65 @@ func (p Properties) missing() int {
 
 // Info says what the properties tell. Unknown properties give the zero value.
 func (p Properties) Info() PropertiesInfo {
-	v, size, err := readJava(p)
-	switch {
-	case err != nil:
-		return PropertiesInfo{}
-	case v.class == nil:
-		return PropertiesInfo{Trailing: len(p) - size}
-	case v.class.name != propertiesClass:
+	s, size, err := javaio.ParseObject(p)
+	if err != nil {
 		return PropertiesInfo{}
 	}
 	info := PropertiesInfo{Trailing: len(p) - size}
-	t := v.fields["checkpointType"]
-	if t.class == nil {
+	if s.Root == nil {
 		return info
 	}
-	switch t.class.name {
+	v, ok := s.Root.(*javaio.Object)
+	if !ok || v.Class.Name != propertiesClass {
+		return PropertiesInfo{}
+	}
+	t, ok := v.Field("checkpointType").(*javaio.Object)
+	if !ok {
+		return info
+	}
+	switch t.Class.Name {
 	case checkpointClass:
-		switch t.fields["sharingFilesStrategy"].text {
+		switch constant(t, "sharingFilesStrategy") {
 		case "FORWARD_BACKWARD":
 			info.Kind = KindCheckpoint
 		case "FORWARD":
 			info.Kind = KindFullCheckpoint
 		}
 	case savepointClass:
-		switch t.fields["formatType"].text {
+		switch constant(t, "formatType") {
 		case "CANONICAL":
 			info.Kind = KindCanonicalSavepoint
 		case "NATIVE":
 			info.Kind = KindNativeSavepoint
 		}
-		switch t.fields["postCheckpointAction"].text {
+		switch constant(t, "postCheckpointAction") {
 		case "SUSPEND":
 			info.Stop = "suspend"
 		case "TERMINATE":
 			info.Stop = "terminate"
 		}
 	}
-	var discard string
-	for _, f := range [...]string{"discardCancelled", "discardFailed", "discardFinished", "discardSubsumed", "discardSuspended"} {
-		discard += v.fields[f].text
+	var discard [5]javaio.Value
+	for i, f := range [...]string{"discardCancelled", "discardFailed", "discardFinished", "discardSubsumed", "discardSuspended"} {
+		discard[i] = v.Field(f)
 	}
 	switch discard {
-	case "\x01\x01\x01\x01\x01":
+	case [5]javaio.Value{true, true, true, true, true}:
 		info.Retention = "never retained"
-	case "\x01\x00\x01\x01\x01":
+	case [5]javaio.Value{true, false, true, true, true}:
 		info.Retention = "retained on failure"
-	case "\x00\x00\x01\x01\x00":
+	case [5]javaio.Value{false, false, true, true, false}:
 		info.Retention = "retained on cancellation"
-	case "\x00\x00\x00\x00\x00":
+	case [5]javaio.Value{false, false, false, false, false}:
 		info.Retention = "kept"
 	}
 	return info
+}
+
+// constant is the name of an enum constant in a field, "" if there is none.
+func constant(o *javaio.Object, field string) string {
+	if e, ok := o.Field(field).(*javaio.Enum); ok {
+		return e.Constant
+	}
+	return ""
 }

@@ -7,6 +7,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/drey-state/drey/internal/javaio"
 )
 
 // dump turns a snapshot into the trees that the programs under interop print
@@ -104,37 +106,30 @@ func (d dump) snapshot(s *Snapshot) tree {
 		return d.class("SavepointV2", t)
 	}
 	if s.Version >= Version4 {
-		v, _, err := readJava(s.Properties)
+		p, _, err := javaio.ParseObject(s.Properties)
 		if err != nil {
 			panic(err)
 		}
-		t["properties"] = d.java(v)
+		t["properties"] = d.java(p.Root)
 	}
 	return d.class("CheckpointMetadata", t)
 }
 
 // java shows the properties' object; the fields that it holds are checked too.
-func (d dump) java(v javaValue) any {
-	if v.class == nil {
-		if v.text == "" {
-			return nil
+func (d dump) java(v javaio.Value) any {
+	switch v := v.(type) {
+	case *javaio.Enum:
+		return v.Constant
+	case *javaio.Object:
+		t := tree{}
+		for _, part := range v.Data {
+			for i, f := range part.Fields {
+				t[part.Class.Fields[i].Name] = d.java(f)
+			}
 		}
-		return v.text
+		return d.class(v.Class.Name[len("org.apache.flink.runtime.checkpoint."):], t)
 	}
-	if v.fields == nil {
-		return v.text // of an enum constant
-	}
-	t := tree{}
-	for name, f := range v.fields {
-		switch {
-		case f.class == nil && len(f.text) == 1 && f.text[0] <= 1:
-			t[name] = f.text[0] == 1
-		default:
-			t[name] = d.java(f)
-		}
-	}
-	name := v.class.name
-	return d.class(name[len("org.apache.flink.runtime.checkpoint."):], t)
+	return v
 }
 
 func (d dump) operator(o *Operator) tree {
