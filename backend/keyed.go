@@ -89,7 +89,7 @@ func part(s *serializer.Snapshot, i, of int) *serializer.Snapshot {
 	if s == nil {
 		return nil
 	}
-	c, _ := s.Body.(*serializer.Composite)
+	c, _ := s.Modern().Body.(*serializer.Composite)
 	if c == nil || len(c.Nested) != of {
 		return nil
 	}

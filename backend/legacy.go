@@ -1,9 +1,11 @@
 package backend
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
+	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
 )
 
@@ -79,6 +81,21 @@ func readLegacyOperatorHeader(in *serializer.Input, version int32) *OperatorHead
 	}
 	h.legacy = slices.Clone(in.Marked())
 	return h
+}
+
+// LegacyState is the name of the only state of [OpenLegacy].
+const LegacyState = "checkpointed"
+
+// OpenLegacy opens what a function of the Checkpointed interface of Flink 1.1
+// to 1.3 saved, a handle of [metadata.SubtaskState.Legacy]: a state of one element. The caller
+// closes it.
+func OpenLegacy(ctx context.Context, files Files, s metadata.Stream, o Options) (*OperatorReader, error) {
+	obj, err := files.open(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	state := &OperatorState{Name: LegacyState, Value: serializer.Checkpointed(), offsets: []int64{0}}
+	return &OperatorReader{obj: obj, o: o, states: []*OperatorState{state}, offsets: state.offsets}, nil
 }
 
 func readLegacyMetas(in *serializer.Input, field string, read func(*serializer.Input) StateMeta) []StateMeta {

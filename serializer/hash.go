@@ -99,6 +99,7 @@ func (b hashBuilder) plain(s *Snapshot) (hash, error) {
 	if s == nil {
 		return nil, fmt.Errorf("no serializer: %w", ErrNoHash)
 	}
+	s = s.Modern()
 	if f := basicHash(s.Class); f != nil {
 		return f, nil
 	}

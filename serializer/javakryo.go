@@ -126,8 +126,7 @@ func readKryoObject(in *Input) (any, bool) {
 	if err != nil {
 		return nil, false
 	}
-	c := objectConverter{budget: maxObjects + len(s.Raw)}
-	return c.value(s.Root), true
+	return convertObject(s), true
 }
 
 // readKryoString reads ASCII whose last byte has its high bit set, or a number

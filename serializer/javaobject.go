@@ -23,8 +23,7 @@ func (o objects) Read(in *Input) any {
 	if s == nil {
 		return v
 	}
-	c := objectConverter{budget: maxObjects + len(s.Raw)}
-	return c.value(s.Root)
+	return convertObject(s)
 }
 
 // read gives a stream, or what stands for it.
@@ -183,4 +182,45 @@ func (c *objectConverter) record(o *javaio.Object) any {
 		}
 	}
 	return r
+}
+
+// Checkpointed is the serializer of what a function of the Checkpointed
+// interface saved, which is gone since Flink 1.4 (AbstractUdfStreamOperator): a flag, and if
+// it is set a Java object. What the operator wrote behind it is the second field of
+// a [Record]. An operator without such a function wrote in a way of its own, which is [Opaque].
+func Checkpointed() Serializer { return checkpointed{} }
+
+type checkpointed struct{}
+
+func (checkpointed) Len() int { return -1 }
+
+func (c checkpointed) Skip(in *Input) { c.Read(in) }
+
+func (checkpointed) Read(in *Input) any {
+	raw := slices.Clone(in.Rest())
+	if in.err != nil {
+		return nil
+	}
+	if len(raw) > 0 && raw[0] == 0 {
+		return withOperator(nil, raw[1:])
+	}
+	if len(raw) > 0 && raw[0] == 1 {
+		if s, n, err := javaio.ParseObject(raw[1:]); err == nil {
+			return withOperator(convertObject(s), raw[1+n:])
+		}
+	}
+	return Opaque{Class: "org.apache.flink.streaming.api.operators.StreamCheckpointedOperator", Raw: raw, Reason: "the operator wrote it in its own way"}
+}
+
+func withOperator(function any, operator []byte) any {
+	if len(operator) == 0 {
+		return function
+	}
+	return record("", "function", function, "operator", operator)
+}
+
+// convertObject makes a value of a stream's object.
+func convertObject(s *javaio.ObjectStream) any {
+	c := objectConverter{budget: maxObjects + len(s.Raw)}
+	return c.value(s.Root)
 }

@@ -22,6 +22,7 @@ type unit struct {
 	// One of these is set.
 	keyed       metadata.Keyed
 	list        *metadata.OperatorState
+	legacy      metadata.Stream
 	coordinator metadata.Stream
 
 	file  string // see [StateProblem]
@@ -79,6 +80,11 @@ func unitsOf(dir string, o *metadata.Operator, keyedOnly bool) []*unit {
 				}
 			}
 		}
+		for _, h := range t.State.Legacy {
+			if h != nil {
+				add(&unit{role: metadata.RoleLegacy, legacy: h, file: streamFile(dir, h), bytes: max(0, streamSize(h))})
+			}
+		}
 	}
 	return list
 }
@@ -121,9 +127,12 @@ func (u *unit) open(ctx context.Context, files backend.Files, progress func(int6
 		case metadata.RoleRawKeyed, metadata.RoleRawOperator:
 			o.Raw = true
 		}
-		if u.keyed != nil {
+		switch {
+		case u.keyed != nil:
 			u.keys, u.err = backend.OpenKeyed(ctx, files, u.keyed, o)
-		} else {
+		case u.legacy != nil:
+			u.elements, u.err = backend.OpenLegacy(ctx, files, u.legacy, o)
+		default:
 			u.elements, u.err = backend.OpenOperator(ctx, files, u.list, o)
 		}
 	})
