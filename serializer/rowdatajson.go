@@ -1,6 +1,9 @@
 package serializer
 
-import "strconv"
+import (
+	"strconv"
+	"unsafe"
+)
 
 // The functions of this file are AppendJSON of what their namesakes in
 // rowdata.go give, without making the values. After a failure dst is still JSON.
@@ -23,10 +26,13 @@ func (b *binaryValue) appendValue(dst []byte, t *logicalType, off int) []byte {
 	case rootTimestampLTZ:
 		return append(appendInstant(append(dst, '"'), b.instant(t, off)), '"')
 	case rootDecimal:
+		if t.precision <= compactDecimal && t.scale >= 0 && t.scale <= compactDecimal {
+			return append(appendCompactDecimal(append(dst, '"'), int64(b.long(off)), int(t.scale)), '"')
+		}
 		return append(appendDecimal(append(dst, '"'), b.decimal(t, off)), '"')
 	case rootString:
 		p := b.part(off)
-		return appendQuoted(dst, string(p.data))
+		return appendQuotedBytes(dst, p.data)
 	case rootBytes:
 		p := b.part(off)
 		return appendHex(dst, p.data)
@@ -94,4 +100,30 @@ func (b *binaryValue) appendArray(dst []byte, element *logicalType) []byte {
 		}
 	}
 	return append(dst, ']')
+}
+
+// appendQuotedBytes is appendQuoted without a copy.
+func appendQuotedBytes(dst, b []byte) []byte {
+	return appendQuoted(dst, unsafe.String(unsafe.SliceData(b), len(b)))
+}
+
+// appendCompactDecimal is appendDecimal of a long with up to 18 digits behind the point.
+func appendCompactDecimal(dst []byte, unscaled int64, scale int) []byte {
+	magnitude := uint64(unscaled)
+	if unscaled < 0 {
+		dst = append(dst, '-')
+		magnitude = -magnitude
+	}
+	var digits [20]byte
+	n := len(digits)
+	for i := 0; i <= scale || magnitude > 0; i++ {
+		n--
+		digits[n] = '0' + byte(magnitude%10)
+		magnitude /= 10
+	}
+	point := len(digits) - scale
+	if dst = append(dst, digits[n:point]...); scale == 0 {
+		return dst
+	}
+	return append(append(dst, '.'), digits[point:]...)
 }

@@ -267,7 +267,7 @@ func (f framed) appendJSON(dst []byte, in *Input) []byte {
 	case !ok:
 		return append(dst, "null"...)
 	case f.t.root == rootString:
-		return appendQuoted(dst, string(b.data))
+		return appendQuotedBytes(dst, b.data)
 	case f.t.root == rootArray:
 		return b.appendArray(dst, f.t.children[0])
 	case f.t.root == rootMap:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"reflect"
 	"strings"
@@ -298,6 +299,16 @@ func TestRowUnknownTypes(t *testing.T) {
 	if got := string(AppendRead(nil, s, NewInput(data))); !strings.Contains(got, `"@class":"com.example.Thing","@raw":"0x0102"`) || !strings.HasSuffix(got, `"hi"]`) {
 		t.Error(got)
 	}
+}
+
+func TestCompactDecimal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		unscaled, scale := rapid.Int64().Draw(t, "unscaled"), rapid.Int32Range(0, compactDecimal).Draw(t, "scale")
+		want := appendDecimal(nil, Decimal{Unscaled: big.NewInt(unscaled), Scale: scale})
+		if got := appendCompactDecimal(nil, unscaled, int(scale)); !bytes.Equal(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
 }
 
 func BenchmarkRowAppendRead(b *testing.B) {
