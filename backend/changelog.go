@@ -259,6 +259,15 @@ func (l *changeReader) readDescription(in *serializer.Input, op byte) {
 	l.ids[int16(uint16(rest[len(rest)-3])<<8|uint16(rest[len(rest)-2]))] = idOf(&m)
 }
 
+func (c *changelog) verify(ctx context.Context, found func(error)) error {
+	for _, b := range c.base {
+		if err := b.Verify(ctx, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (c *changelog) close() error {
 	var errs []error
 	for _, b := range c.base {

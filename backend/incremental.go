@@ -136,6 +136,11 @@ func (c countedReader) Read(p []byte) (int, error) {
 
 func (f *rocksFiles) close() error { return nil }
 
+func (f *rocksFiles) verify(ctx context.Context, found func(error)) error {
+	_, err := f.db.Verify(ctx, func(e *rocksdb.Error) { found(fmt.Errorf("database of %s: %w", f.name, e)) })
+	return err
+}
+
 func (f *rocksFiles) entries(ctx context.Context, out *sink) {
 	for i, s := range f.states {
 		if out.done {

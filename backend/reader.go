@@ -178,6 +178,23 @@ func (r *KeyedReader) Entries(ctx context.Context, f Filter) iter.Seq2[*Entry, e
 	}
 }
 
+// Verify tells found of what is wrong in the files and need not be met by
+// [KeyedReader.Entries]: of RocksDB, in blocks of tables that hold no entry of
+// these key groups, and in those that are no data. Other layouts have no such bytes. It
+// returns an error only if ctx ends; found is called by this goroutine.
+func (r *KeyedReader) Verify(ctx context.Context, found func(error)) error {
+	return verify(ctx, r.layout, found)
+}
+
+func verify(ctx context.Context, l layout, found func(error)) error {
+	if v, ok := l.(interface {
+		verify(ctx context.Context, found func(error)) error
+	}); ok {
+		return v.verify(ctx, found)
+	}
+	return nil
+}
+
 // Close closes the files.
 func (r *KeyedReader) Close() error { return r.layout.close() }
 

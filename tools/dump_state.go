@@ -146,6 +146,9 @@ func DumpState(ctx context.Context, fsys storage.FS, s *Snapshot, w io.Writer, o
 		return nil
 	})
 	d.Undecoded, d.Reasons, d.Problems = bad.total, bad.reasons, problems.list
+	if err == nil {
+		err = r.keyError()
+	}
 	if err != nil {
 		return d, err
 	}

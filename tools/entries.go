@@ -85,24 +85,34 @@ func Entries(ctx context.Context, fsys storage.FS, s *Snapshot, o EntryOptions) 
 		var problems problemList
 		var given int64
 		var e givenEntry
+		stopped := false
+		give := func(e *Entry, err error) error {
+			if stopped = !yield(e, err); stopped {
+				return errEnough
+			}
+			return nil
+		}
 		err = ordered(ctx, r.jobs, len(r.parts), r.batches, func(n int, b *entryBatch) error {
 			u := r.parts[n].unit
 			for i := range b.entries {
 				b.entries[i].give(&e, b.data)
 				e.Operator, e.Subtask = u.op, u.subtask
-				if !yield(&e.Entry, nil) {
-					return errEnough
+				if err := give(&e.Entry, nil); err != nil {
+					return err
 				}
 				if given++; given == o.Limit {
 					return errEnough
 				}
 			}
-			if b.problem != nil && problems.add(u, b.problem) && !yield(nil, b.problem) {
-				return errEnough
+			if b.problem != nil && problems.add(u, b.problem) {
+				return give(nil, b.problem)
 			}
 			return nil
 		})
-		if err != nil {
+		if err == nil {
+			err = r.keyError()
+		}
+		if err != nil && !stopped {
 			yield(nil, err)
 		}
 	}

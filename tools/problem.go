@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/backend/rocksdb"
+	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
 )
@@ -22,7 +24,7 @@ type StateProblem struct {
 	// File is the file or the name of inline data, "" where the state is in
 	// several files; then the text names the one.
 	File string `json:"file,omitempty"`
-	// Offset in the file in bytes, -1 if it is not known.
+	// Offset in the file, or in the table that the text names, in bytes; -1 if it is not known.
 	Offset int64  `json:"offset"`
 	State  string `json:"state,omitempty"`
 	// KeyGroups that it is about, "" if that is not known.
@@ -33,7 +35,8 @@ type StateProblem struct {
 	Times int `json:"times"`
 	// Text says what is wrong.
 	Text string `json:"text"`
-	// Undecided says that the store did not give the bytes, so that nothing is known of them.
+	// Undecided says that it need not be damage: the store did not give the
+	// bytes, or what they are is not known here.
 	Undecided bool `json:"undecided,omitempty"`
 
 	err error
@@ -58,6 +61,9 @@ func (p *StateProblem) Error() string {
 	}
 	if p.KeyGroups != "" {
 		fmt.Fprintf(&b, ", key groups %s", p.KeyGroups)
+	}
+	if p.File != "" && !strings.Contains(p.Text, p.File) {
+		fmt.Fprintf(&b, ": %s", p.File)
 	}
 	fmt.Fprintf(&b, ": %s", p.Text)
 	if p.Lost > 0 {
@@ -89,17 +95,22 @@ func newProblem(u *unit, groups string, err error) *StateProblem {
 		}
 	}
 	var at *serializer.Error
-	if errors.As(err, &at) {
+	var inTable *rocksdb.Error
+	switch {
+	case errors.As(err, &inTable):
+		p.Offset = inTable.Offset
+	case errors.As(err, &at):
 		p.Offset = at.Offset
 	}
 	p.Undecided = undecided(err)
 	return p
 }
 
-// undecided says that an error is one of the store, which says nothing of the bytes.
+// undecided says that an error is one of the store, or of something that is
+// not supported: neither says that bytes are damaged.
 func undecided(err error) bool {
 	var path *fs.PathError
-	return errors.Is(err, fs.ErrPermission) || errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist)
+	return errors.Is(err, serializer.ErrUnsupported) || errors.Is(err, rocksdb.ErrUnsupported) || errors.Is(err, fs.ErrPermission) || errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist)
 }
 
 // problemList gathers problems; those of one unit with the same text become one.
@@ -132,6 +143,14 @@ func (l *problemList) add(u *unit, p *StateProblem) bool {
 	l.seen[k] = p
 	l.list = append(l.list, p)
 	return true
+}
+
+// groupText names a range of key groups.
+func groupText(r keygroup.Range) string {
+	if r.Len() == 1 {
+		return fmt.Sprint(r.Start)
+	}
+	return r.String()
 }
 
 // joinGroups adds to a list of key groups, up to a length that can be read.

@@ -193,6 +193,9 @@ func Sizes(ctx context.Context, fsys storage.FS, s *Snapshot, o SizeOptions) (*S
 		}
 		return nil
 	})
+	if err == nil {
+		err = r.keyError()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package tools
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"runtime"
 	"sync"
@@ -103,13 +105,7 @@ func (u *unit) split(wanted []keygroup.Range) []part {
 	}
 	whole := keyedRange(u.keyed)
 	var list []part
-	step := 1
-	switch u.keyed.(type) {
-	case *metadata.Changelog, *metadata.ChangelogMemory, *metadata.ChangelogFile:
-		step = whole.Len() // replayed as a whole
-	default:
-		step = max(step, (whole.Len()+mostParts-1)/mostParts)
-	}
+	step := max(1, (whole.Len()+mostParts-1)/mostParts)
 	for _, r := range intersectAll(whole, wanted) {
 		for g := r.Start; g <= r.End; g += step {
 			list = append(list, part{unit: u, groups: keygroup.Range{Start: g, End: min(r.End, g+step-1)}})
@@ -249,6 +245,9 @@ type stateReader struct {
 	progress func(int64)
 	// total is how many bytes the parts have, as the handles say.
 	total int64
+	// keyErr is why a key cannot be one of some operator, keyFits that one can.
+	keyErr  atomic.Pointer[error]
+	keyFits atomic.Bool
 }
 
 // readerOf makes a reader without any parts.
@@ -347,7 +346,7 @@ func (r *stateReader) scan(ctx context.Context, p part, v visitor) error {
 			return err
 		}
 	}
-	for _, k := range r.wantedKeys() {
+	for _, k := range r.wantedKeys(p.unit) {
 		f := filter
 		if k.serialized != nil {
 			if k.group >= 0 && !p.groups.Intersect(keygroup.Range{Start: k.group, End: k.group}).Empty() {
@@ -362,7 +361,7 @@ func (r *stateReader) scan(ctx context.Context, p part, v visitor) error {
 				continue
 			}
 			if err != nil {
-				err = fail(p.groups.String(), err)
+				err = fail(groupText(p.groups), err)
 			} else {
 				err = v.keyed(e)
 			}
@@ -376,29 +375,55 @@ func (r *stateReader) scan(ctx context.Context, p part, v visitor) error {
 
 // wantedKey is a key that is looked for.
 type wantedKey struct {
+	// any lets all keys through.
+	any bool
 	// serialized is nil if entries are to be decoded and compared with text, group -1 if the hash is not known.
 	serialized []byte
 	group      int
 	text       string
 }
 
-// matches says whether an entry has the key.
+// matches says whether an entry that a reader gave has the key.
 func (k *wantedKey) matches(e *backend.Entry) bool {
-	if k.serialized != nil || k.text == "" {
-		return true // the reader has looked
+	if k.any || k.serialized != nil {
+		return true
 	}
 	v, err := e.DecodeKey()
 	return err == nil && serializer.Text(v) == k.text
 }
 
-// wantedKeys gives the keys that are looked for; one that lets all through if none is.
-func (r *stateReader) wantedKeys() []wantedKey {
+// wantedKeys gives the keys that are looked for in a unit that is open. Those
+// that cannot be keys of its type are left out.
+func (r *stateReader) wantedKeys(u *unit) []wantedKey {
 	if len(r.keyTexts) == 0 {
-		return []wantedKey{{group: -1}}
+		return []wantedKey{{any: true, group: -1}}
 	}
 	var list []wantedKey
+	header := u.keys.Header()
 	for _, text := range r.keyTexts {
-		list = append(list, wantedKey{group: -1, text: text})
+		k := wantedKey{group: -1, text: text}
+		if header != nil && header.Key != nil {
+			var err error
+			k.serialized, err = serializer.ParseKey(header.Key, text)
+			if err != nil && !errors.Is(err, serializer.ErrUnsupported) {
+				err = fmt.Errorf("operator %s: %w", operatorLabel(u.op), err)
+				r.keyErr.CompareAndSwap(nil, &err)
+				continue
+			}
+			if code, err := serializer.NewHasher(header.Key).Hash(k.serialized); k.serialized != nil && err == nil {
+				k.group = keygroup.ForHash(code, int(u.op.MaxParallelism))
+			}
+		}
+		r.keyFits.Store(true)
+		list = append(list, k)
 	}
 	return list
+}
+
+// keyError is why no key that is looked for can be one of any operator; nil if one can.
+func (r *stateReader) keyError() error {
+	if err := r.keyErr.Load(); err != nil && !r.keyFits.Load() {
+		return *err
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/drey-state/drey/metadata"
@@ -18,6 +19,13 @@ type VerifyOptions struct {
 	// Progress, if not nil, is told how many of the files were looked at. It
 	// is called from several goroutines.
 	Progress func(done, total int)
+	// Deep also reads and decodes all state, see [VerifyDeep].
+	Deep bool
+	// DeepJobs is the number of goroutines that decode; 0 means one for each CPU.
+	DeepJobs int
+	// DeepProgress, if not nil, is told how many bytes of state of one snapshot were
+	// read and how many there are. It is called from several goroutines.
+	DeepProgress func(done, total int64)
 }
 
 // Verdicts on a snapshot.
@@ -36,8 +44,8 @@ const (
 	ProblemOffset    = "bad offset"
 )
 
-// Verification is what [Verify] found. It looks at existence and size only:
-// neither _metadata nor the files as a whole have checksums.
+// Verification is what [Verify] found. If not deep, it looks at existence and
+// size only: neither _metadata nor the files as a whole have checksums.
 type Verification struct {
 	Snapshots []SnapshotCheck `json:"snapshots"`
 	// Files were looked at, each once also if several snapshots name it; Bytes is the size of those that are there.
@@ -80,6 +88,8 @@ type SnapshotCheck struct {
 	// Advice is what to do about the problems.
 	Advice   []string `json:"advice,omitempty"`
 	Warnings []string `json:"warnings"`
+	// Deep is what was found in the files; nil if they were not read.
+	Deep *DeepCheck `json:"deep,omitempty"`
 
 	snapshot *Snapshot
 	files    []*checkedFile
@@ -189,6 +199,11 @@ func Verify(ctx context.Context, fsys storage.FS, args []string, o VerifyOptions
 		if err := c.decide(ctx, fsys, answers, o.Jobs); err != nil {
 			return nil, err
 		}
+		if o.Deep {
+			if err := c.deepen(ctx, fsys, o); err != nil {
+				return nil, err
+			}
+		}
 		switch c.Verdict {
 		case VerdictDamaged:
 			v.Damaged++
@@ -294,6 +309,23 @@ func (c *SnapshotCheck) decide(ctx context.Context, fsys storage.FS, answers []f
 		c.Problems[l.index].Candidates = l.candidates
 	}
 	c.advise(lost, there)
+	return nil
+}
+
+// deepen reads the files. Those that are missing are among the problems already.
+func (c *SnapshotCheck) deepen(ctx context.Context, fsys storage.FS, o VerifyOptions) error {
+	d, err := VerifyDeep(ctx, fsys, c.snapshot, o.DeepJobs, o.DeepProgress)
+	if err != nil {
+		return err
+	}
+	d.Damage = slices.DeleteFunc(d.Damage, func(p *StateProblem) bool { return errors.Is(p, fs.ErrNotExist) })
+	c.Deep = d
+	switch {
+	case len(d.Damage) > 0:
+		c.Verdict = VerdictDamaged
+	case len(d.Unread) > 0 && c.Verdict == VerdictIntact:
+		c.Verdict = VerdictUndecided
+	}
 	return nil
 }
 

@@ -24,9 +24,10 @@ const mostUses = 3
 var errUnread = errors.New("not everything could be read; see the report")
 
 func cmdVerify() *command {
+	deep := false
 	return &command{
 		name: "verify", args: "SNAPSHOT...", minArgs: 1, maxArgs: -1,
-		short: "every file there, with the right size?",
+		short: "every file there, with the right size? --deep: decodable?",
 		long: `
 Decodes the metadata of each snapshot and looks for every file that it names: that it is there,
 and has the size that the metadata says; a merged file must reach as far as its segments do. Of
@@ -36,13 +37,20 @@ size lie instead. The metadata is also checked for what Flink would accept silen
 
 A snapshot that was moved is damaged as long as its metadata names the old places.
 
-No state file is opened: a file with the right size and the wrong content is not found.
+Without --deep no state file is opened: a file with the right size and the wrong content is not found.
+
+--deep reads every byte of all state: every entry is decoded and must end where it should, every key must be in the key
+group that it hashes to, every block of RocksDB's tables must fit its checksum, its index and the order of
+its keys, every compressed chunk its checksum, every buffer in flight its handle. It says what could not be checked: values
+that are only bytes without the job's classes, and keys whose hash such a class makes. Uncompressed state that is not
+in RocksDB's files has no checksums: a changed number is another number.
 
 EXAMPLES
+  drey verify --deep s3://bucket/sp/savepoint-92afa1-ebcfa1b9e372
   drey verify s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-42
   drey verify /data/savepoints/savepoint-*
 `,
-		flags: func(*pflag.FlagSet) {},
+		flags: func(f *pflag.FlagSet) { f.BoolVar(&deep, "deep", false, "read and decode all state, and check all checksums") },
 		run: func(ctx context.Context, e *env, args []string) error {
 			uris, err := targets(args)
 			if err != nil {
@@ -53,6 +61,8 @@ EXAMPLES
 			v, err := tools.Verify(ctx, stores(e), uris, tools.VerifyOptions{
 				Jobs:     e.jobs,
 				Progress: func(done, total int) { bar.set(done, total, 0, 0) },
+				Deep:     deep, DeepJobs: e.jobs,
+				DeepProgress: func(done, total int64) { bar.set(0, 0, done, total) },
 			})
 			if err != nil {
 				return err
@@ -99,10 +109,17 @@ func showCheck(p func(string, ...any), c *tools.SnapshotCheck, all bool) {
 		p("  %s", printable(c.Chosen))
 	}
 	p("  %s, metadata version %d; %s in %s, %s", snapshotTitle(c.Kind, c.CheckpointID), c.Version, plural(c.Handles, "handle"), plural(c.Files, "file"), size(c.Bytes))
-	if c.Verdict == tools.VerdictIntact {
-		p("  every file is there with the size that the metadata says; contents were not read")
-	} else {
+	switch read := "; contents were not read"; {
+	case c.Missing+c.WrongSize+c.Undecided > 0 || c.Verdict != tools.VerdictIntact && c.Deep == nil:
 		p("  %d of %s missing, %d of wrong size, %d not readable", c.Missing, plural(c.Files, "file"), c.WrongSize, c.Undecided)
+	default:
+		if c.Deep != nil {
+			read = ""
+		}
+		p("  every file is there with the size that the metadata says%s", read)
+	}
+	if c.Deep != nil {
+		showDeep(p, c.Deep, all)
 	}
 	for _, s := range c.Advice {
 		p("  advice: %s", printable(s))
@@ -129,6 +146,40 @@ func showCheck(p func(string, ...any), c *tools.SnapshotCheck, all bool) {
 	}
 	if more != "" {
 		p("  %s", more)
+	}
+}
+
+func showDeep(p func(string, ...any), d *tools.DeepCheck, all bool) {
+	p("  read: %s with %d entries; %d keys are in their key group", plural(d.Handles, "handle"), d.Entries, d.KeysChecked)
+	if d.Buffers > 0 {
+		p("  in flight: %s in %d buffers; the files hold %s", size(d.ChannelBytes), d.Buffers, size(d.ChannelFileBytes))
+	}
+	for _, l := range []struct {
+		word string
+		list []*tools.StateProblem
+	}{{"damaged", d.Damage}, {"not read", d.Unread}} {
+		shown, more := firstOf(l.list, mostProblems, all)
+		for _, problem := range shown {
+			p("  %s  %s", l.word, printable(problem.Error()))
+		}
+		if more != "" {
+			p("  %s", more)
+		}
+	}
+	for _, l := range []struct {
+		text string
+		m    map[string]int64
+	}{{"keys not checked", d.KeysUnchecked}, {"not decoded", d.Undecoded}} {
+		reasons, more := some(byCount(l.m), all)
+		for _, reason := range reasons {
+			p("  %s: %d, %s", l.text, l.m[reason], printable(reason))
+		}
+		if more != "" {
+			p("  %s", more)
+		}
+	}
+	for _, n := range d.Notes {
+		p("  note: %s", printable(n))
 	}
 }
 

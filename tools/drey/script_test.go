@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 //	status CODE PROGRAM ARGS...   run and demand an exit code
 //	tidy stdout|stderr FILE       write the last output to FILE with $WORK and $FIXTURES in the place of their values
 //	cut FILE N                    cut FILE to N bytes
+//	flip FILE N                   change the lowest bit of byte N of FILE
 func TestScript(t *testing.T) {
 	fixtures, err := filepath.Abs("testdata/snapshots")
 	if err != nil {
@@ -43,7 +44,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": scriptStatus, "tidy": scriptTidy, "cut": scriptCut,
+			"status": scriptStatus, "tidy": scriptTidy, "cut": scriptCut, "flip": scriptFlip,
 		},
 	})
 }
@@ -86,4 +87,17 @@ func scriptCut(ts *testscript.TestScript, neg bool, args []string) {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: flip FILE N")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	name := ts.MkAbs(args[0])
+	data, err := os.ReadFile(name)
+	ts.Check(err)
+	data[n] ^= 1
+	ts.Check(os.WriteFile(name, data, 0o666))
 }
