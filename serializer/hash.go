@@ -28,6 +28,7 @@ type hash func(in *Input) (code int32, null bool)
 func NewHasher(s *Snapshot) *Hasher {
 	h := new(Hasher)
 	b := hashBuilder{h}
+	s = s.Modern()
 	if s != nil && isRowData(s.Class) {
 		h.of = rowDataHash // as the key itself, not in a tuple, a row is binary
 		return h
@@ -96,10 +97,9 @@ func (s *Snapshot) composite(n int) *Composite {
 
 // plain is Object.hashCode of the values.
 func (b hashBuilder) plain(s *Snapshot) (hash, error) {
-	if s == nil {
+	if s = s.Modern(); s == nil {
 		return nil, fmt.Errorf("no serializer: %w", ErrNoHash)
 	}
-	s = s.Modern()
 	if f := basicHash(s.Class); f != nil {
 		return f, nil
 	}

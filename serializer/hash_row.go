@@ -61,7 +61,9 @@ func rowHash(r *row, fields []hash) hash {
 // deep is what a field of a row counts in Flink 1.13 and later: it looks
 // into lists, maps and arrays, and hashes arrays by content.
 func (b hashBuilder) deep(s *Snapshot) (hash, error) {
-	s = s.Modern()
+	if s = s.Modern(); s == nil {
+		return b.plain(nil)
+	}
 	switch s.Class {
 	case javaRuntime + "NullableSerializer$NullableSerializerSnapshot":
 		return b.nullable(s, b.deep)

@@ -78,6 +78,9 @@ func (b hashBuilder) scalaEither(c *Composite) (hash, error) {
 
 // scala is what a value counts in a case class: numbers that are equal count the same.
 func (b hashBuilder) scala(s *Snapshot) (hash, error) {
+	if s = s.Modern(); s == nil {
+		return b.plain(nil)
+	}
 	switch s.Class {
 	case base + "LongSerializer$LongSerializerSnapshot":
 		return func(in *Input) (int32, bool) { return keygroup.ScalaLong(in.I64()), false }, nil
