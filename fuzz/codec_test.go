@@ -110,3 +110,22 @@ func FuzzCodec(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseKey checks that a key is given from any text, or refused, and that its serializer reads it.
+func FuzzParseKey(f *testing.F) {
+	keySeeds(f, func(snapshot, value []byte) {
+		s := serializer.ReadSnapshot(serializer.NewInput(snapshot))
+		f.Add(snapshot, serializer.Text(serializer.Of(s).Read(serializer.NewInput(value))))
+	})
+	f.Fuzz(func(t *testing.T, snapshot []byte, text string) {
+		s := serializer.ReadSnapshot(serializer.NewInput(snapshot))
+		key, err := serializer.ParseKey(s, text)
+		if err != nil || strings.HasPrefix(text, "0x") {
+			return
+		}
+		in := serializer.NewInput(key)
+		if v := serializer.Of(s).Read(in); in.Err() != nil || !in.AtEnd() {
+			t.Errorf("%q of %s is %x, which reads as %v, %v", text, s, key, v, in.Err())
+		}
+	})
+}
