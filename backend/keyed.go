@@ -54,7 +54,7 @@ func newState(m *StateMeta, key *serializer.Snapshot) *State {
 		value = part(value, 0, 1)
 	}
 	s.Value = serializer.Of(value)
-	s.TTL = value != nil && value.Modern().Class == ttlSnapshot
+	s.TTL = value != nil && value.HasTTL()
 	s.keys = newComposite(s, isUnread(key), isUnread(m.Serializer(SerializerNamespace)))
 	return s
 }
@@ -67,9 +67,6 @@ func isUnread(s *serializer.Snapshot) bool {
 	_, unread := s.Body.(serializer.Unread)
 	return unread
 }
-
-// ttlSnapshot is the class that wraps values of states with time to live.
-const ttlSnapshot = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
 
 // unknownState stands for a state of which only the name is known.
 func unknownState(name string, key *serializer.Snapshot) *State {

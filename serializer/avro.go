@@ -349,13 +349,13 @@ type avroRecord struct {
 	fields []Serializer
 }
 
-// maxAvroDepth bounds how deep a record may contain itself.
-const maxAvroDepth = 1000
+// maxValueDepth bounds how deep a value may contain others of its type.
+const maxValueDepth = 1000
 
 func (r *avroRecord) Len() int { return -1 }
 
 func (r *avroRecord) Skip(in *Input) {
-	if !in.deeper(r.class, maxAvroDepth) {
+	if !in.deeper(r.class, maxValueDepth) {
 		return
 	}
 	defer in.higher()
@@ -369,7 +369,7 @@ func (r *avroRecord) Skip(in *Input) {
 }
 
 func (r *avroRecord) Read(in *Input) any {
-	if !in.deeper(r.class, maxAvroDepth) {
+	if !in.deeper(r.class, maxValueDepth) {
 		return nil
 	}
 	defer in.higher()
@@ -389,7 +389,7 @@ func (r *avroRecord) Read(in *Input) any {
 }
 
 func (r *avroRecord) appendJSON(dst []byte, in *Input) []byte {
-	if !in.deeper(r.class, maxAvroDepth) {
+	if !in.deeper(r.class, maxValueDepth) {
 		return append(dst, "null"...)
 	}
 	defer in.higher()

@@ -247,3 +247,18 @@ func TestSurrogates(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestEmptyValues checks that values without a byte are no reason to stop a
+// stream that has bytes between them.
+func TestEmptyValues(t *testing.T) {
+	empty := serializer.Of(avro("A", `{"type":"record","name":"A","fields":[]}`))
+	const n = 200_000
+	in := serializer.NewStreamInput(bytes.NewReader(make([]byte, n)), 1<<40)
+	for range n {
+		in.U8()
+		empty.Read(in)
+	}
+	if in.Err() != nil || !in.AtEnd() {
+		t.Error(in.Err())
+	}
+}

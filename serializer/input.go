@@ -31,12 +31,13 @@ type Input struct {
 	pos  int
 	keep int   // where marked bytes begin in buf; -1 if none are
 	base int64 // offset of buf[0] in the whole
+	from int64 // where reading began
 	src  io.Reader
 	err  error
 	lost bool
 
-	depth int // of nested snapshots or recursive values, see deeper
-	empty int // elements of no bytes, see element
+	depth int   // of nested snapshots or recursive values, see deeper
+	empty int64 // elements of no bytes, see element
 }
 
 // inputChunk is how much is read of a stream at least, in bytes.
@@ -65,7 +66,7 @@ func (in *Input) Reset(data []byte) {
 
 // ResetAt is Reset for a slice that stands at offset of a file.
 func (in *Input) ResetAt(data []byte, offset int64) {
-	*in = Input{buf: data, keep: -1, base: offset}
+	*in = Input{buf: data, keep: -1, base: offset, from: offset}
 }
 
 // ResetStream makes the input read a stream. It keeps its buffer.
@@ -74,7 +75,7 @@ func (in *Input) ResetStream(r io.Reader, offset int64) {
 	if in.src == nil {
 		buf = nil // it was the caller's
 	}
-	*in = Input{buf: buf, keep: -1, base: offset, src: r}
+	*in = Input{buf: buf, keep: -1, base: offset, from: offset, src: r}
 }
 
 // Framed says that the end of the input is the end of the record, so that
@@ -361,16 +362,16 @@ func (in *Input) deeper(field string, most int) bool {
 
 func (in *Input) higher() { in.depth-- }
 
-// maxEmpty bounds how many elements without a byte a record may have: a
-// hostile count costs nothing else.
+// maxEmpty bounds how many elements without a byte there may be more than
+// bytes: a hostile count costs nothing else.
 const maxEmpty = 1 << 16
 
 // element says whether to go on after an element of a collection that began
 // at offset start.
 func (in *Input) element(start int64) bool {
 	if in.Offset() == start {
-		if in.empty++; in.empty > maxEmpty {
-			in.Failf("count", "more than %d elements without a byte", maxEmpty)
+		if in.empty++; in.empty > maxEmpty+in.Offset()-in.from {
+			in.Failf("count", "%d elements without a byte", in.empty)
 		}
 	}
 	return !in.Lost()

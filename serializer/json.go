@@ -27,6 +27,7 @@ import (
 //     Timer as {"timestamp":ms,"key":k,"namespace":n}
 //   - Opaque as {"@class":"...","@raw":"0x...","@reason":"..."}
 //
+// A number of more than 65536 digits is a string: hexadecimal, or with an exponent.
 // A value of any other type is the string that package fmt makes of it.
 func AppendJSON(dst []byte, v any) []byte {
 	switch v := v.(type) {

@@ -12,6 +12,7 @@ func ownFamily(class string) (family, bool) {
 	case javaRuntime + "kryo.KryoSerializerSnapshot":
 		return kryoFamily(), true
 	case javaRuntime + "CopyableValueSerializer$CopyableValueSerializerSnapshot",
+		javaRuntime + "ValueSerializer$ValueSerializerSnapshot",
 		javaRuntime + "WritableSerializer$WritableSerializerSnapshot": // of Hadoop's classes
 		return family{
 			oldest: 2, newest: 2, read: readClassName,
@@ -24,8 +25,6 @@ func ownFamily(class string) (family, bool) {
 				return string(class)
 			},
 		}, true
-	case javaRuntime + "ValueSerializer$ValueSerializerSnapshot":
-		return valueFamily(), true
 	case runtimeState + "ttl.TtlAwareSerializerSnapshot":
 		return ttlAwareFamily(), true
 	case "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot":
@@ -73,40 +72,6 @@ func kryoFamily() family {
 		},
 		name: func(s *Snapshot) string {
 			if b, ok := s.Body.(*Kryo); ok {
-				return b.Class
-			}
-			return shortName(s.Class)
-		},
-	}
-}
-
-// Value is the body of ValueSerializer's snapshot.
-type Value struct {
-	// Class of the values, which write themselves.
-	Class string
-	// Registrations with Kryo, which copies values.
-	Registrations []Frame
-}
-
-func (b *Value) write(out *Output, _ int32) {
-	out.UTF(b.Class)
-	writeFrames(out, b.Registrations)
-}
-
-func valueFamily() family {
-	return family{
-		oldest: 2, newest: 2,
-		read: func(in *Input, _ int32) Body {
-			return &Value{Class: in.name(), Registrations: readFrames(in, false)}
-		},
-		make: func(s *Snapshot) Serializer {
-			if b, ok := s.Body.(*Value); ok {
-				return valueOf(b.Class)
-			}
-			return nil
-		},
-		name: func(s *Snapshot) string {
-			if b, ok := s.Body.(*Value); ok {
 				return b.Class
 			}
 			return shortName(s.Class)

@@ -45,10 +45,9 @@ func scalaFamily(class string) (family, bool) {
 			make: func(_ *Composite, p []Serializer) Serializer { return &option{p[0]} },
 		}), true
 	case scala + "ScalaEitherSerializerSnapshot":
-		return composite(part{
-			parts: 2, name: generic("Either"),
-			make: func(_ *Composite, p []Serializer) Serializer { return &either{p[0], p[1]} },
-		}), true
+		return eitherFamily(), true
+	case scala + "NothingSerializerSnapshot":
+		return simple("Nothing", unknown{class: "scala.Nothing", reason: "it has no values"}), true
 	case scala + "ScalaTrySerializerSnapshot":
 		return composite(part{ // false means failure, written by Kryo
 			parts: 2, name: func(c *Composite) string { return "Try" + arguments(c.Nested[:1]) },

@@ -1,8 +1,10 @@
 package serializer_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -239,5 +241,59 @@ func testJSON(t interface {
 	in.Reset(value)
 	if s.Skip(in); in.Err() != nil || in.Remaining() != 0 {
 		t.Errorf("%x skipped: %v, %d bytes left", value, in.Err(), in.Remaining())
+	}
+}
+
+// TestOldVersions reads snapshots as older releases of Flink wrote them. The
+// bytes are put together here as Flink's source says.
+func TestOldVersions(t *testing.T) {
+	utf := func(s string) []byte { return append([]byte{byte(len(s) >> 8), byte(len(s))}, s...) }
+	long := append(utf(base+"LongSerializer$LongSerializerSnapshot"), 0, 0, 0, 3)
+	nested := func(n byte) []byte { return []byte{0, 0x14, 0x57, 0xfd, 0, 0, 0, 1, 0, 0, 0, n} }
+	schema := `{"type":"record","name":"A","namespace":"com.example","fields":[{"name":"a","type":"long"}]}`
+	avroClass := "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot"
+	const one = "0000000000000001"
+	for _, c := range []struct {
+		name, value, json string
+		raw               []byte
+	}{
+		{"Long", one, "1", slices.Concat(utf(base+"LongSerializer$LongSerializerSnapshot"), []byte{0, 0, 0, 2}, utf(base+"LongSerializer"))},
+		{"List<Long>", "00000001" + one, "[1]", slices.Concat(utf(base+"ListSerializerSnapshot"), []byte{0, 0, 0, 1}, nested(1), long)},
+		{"Long[]", "00000001 01" + one, "[1]", slices.Concat(utf(base+"GenericArraySerializerSnapshot"), []byte{0, 0, 0, 2}, utf("java.lang.Long"), nested(1), long)},
+		{"Either<Long, Long>", "01" + one, `{"left":1}`, slices.Concat(utf(runtime+"EitherSerializerSnapshot"), []byte{0, 0, 0, 2}, nested(2), long, long)},
+		{"com.example.A", one, `{"a":1}`, slices.Concat(utf(avroClass), []byte{0, 0, 0, 1}, utf(schema))},
+		{"com.example.Order", one, `{"a":1}`, slices.Concat(utf(avroClass), []byte{0, 0, 0, 2}, utf("com.example.Order"), utf(schema))},
+	} {
+		in := serializer.NewInput(c.raw)
+		s := serializer.ReadSnapshot(in)
+		if s == nil || in.Remaining() != 0 {
+			t.Errorf("%s: %v, %d bytes left", c.name, in.Err(), in.Remaining())
+			continue
+		}
+		if s.String() != c.name {
+			t.Errorf("%s is named %s", c.name, s)
+		}
+		out := serializer.NewOutput(nil)
+		if s.Write(out); !bytes.Equal(out.Bytes(), c.raw) {
+			t.Errorf("%s: written again it is %x, not %x", c.name, out.Bytes(), c.raw)
+		}
+		testValue(t, s, fromHex(t, c.value), c.json)
+	}
+}
+
+// TestHasTTL checks both classes of values with a time to live.
+func TestHasTTL(t *testing.T) {
+	for class, want := range map[string]bool{
+		states + "ttl.TtlStateFactory$TtlSerializerSnapshot":    true,
+		states + "v2.ttl.TtlStateFactory$TtlSerializerSnapshot": true,
+		runtime + "JavaEitherSerializerSnapshot":                false,
+	} {
+		s := composite(class, 2, nil, of("Long"), of("Int"))
+		if s.HasTTL() != want {
+			t.Error(class)
+		}
+		if _, ok := serializer.Of(s).Read(serializer.NewInput(make([]byte, 12))).(serializer.TTL); ok != want {
+			t.Error(class)
+		}
 	}
 }

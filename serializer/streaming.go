@@ -31,6 +31,18 @@ func (t *ttl) appendJSON(dst []byte, in *Input) []byte {
 	return appendLastAccess(dst, last)
 }
 
+// The snapshots of values with a time to live, in states of either API.
+const (
+	ttlSnapshot      = runtimeState + "ttl.TtlStateFactory$TtlSerializerSnapshot"
+	asyncTTLSnapshot = runtimeState + "v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
+)
+
+// HasTTL says that the values are a [TTL].
+func (s *Snapshot) HasTTL() bool {
+	class := s.Modern().Class
+	return class == ttlSnapshot || class == asyncTTLSnapshot
+}
+
 // sum is the length of parts, unknown if one is.
 func sum(lengths ...int) int {
 	n := 0
@@ -100,6 +112,13 @@ func (e *either) Read(in *Input) any {
 		return nil
 	}
 	return Either{Left: left, Value: v}
+}
+
+func eitherFamily() family {
+	return composite(part{
+		parts: 2, name: generic("Either"),
+		make: func(_ *Composite, p []Serializer) Serializer { return &either{p[0], p[1]} },
+	})
 }
 
 // record makes a Record of one of Flink's own classes from pairs of a name and a value.
@@ -198,7 +217,7 @@ func twoPhaseCommit(transaction, context Serializer, nullable bool) Serializer {
 // streamingFamily knows wrappers of states and the records of operators.
 func streamingFamily(class string) (family, bool) {
 	switch class {
-	case runtimeState + "ttl.TtlStateFactory$TtlSerializerSnapshot":
+	case ttlSnapshot, asyncTTLSnapshot:
 		return composite(part{
 			parts: 2,
 			name:  func(c *Composite) string { return "TTL<" + c.Nested[1].String() + ">" },
@@ -210,10 +229,11 @@ func streamingFamily(class string) (family, bool) {
 			make: func(_ *Composite, p []Serializer) Serializer { return &timer{p[0], p[1]} },
 		}), true
 	case javaRuntime + "JavaEitherSerializerSnapshot":
-		return composite(part{
-			parts: 2, name: generic("Either"),
-			make: func(_ *Composite, p []Serializer) Serializer { return &either{p[0], p[1]} },
-		}), true
+		return eitherFamily(), true
+	case javaRuntime + "EitherSerializerSnapshot": // of Flink 1.7
+		f := eitherFamily()
+		f.oldest, f.newest = 2, 2
+		return f, true
 	case "org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot":
 		return composite(part{
 			parts: 1, name: generic("StreamElement"),

@@ -70,7 +70,7 @@ func (v *variant) bytes(at, n int) []byte {
 
 // at decodes the value at a position.
 func (v *variant) at(at, depth int) any {
-	if v.left--; v.left < 0 || depth > maxAvroDepth {
+	if v.left--; v.left < 0 || depth > maxValueDepth {
 		v.bad = true
 	}
 	header := v.bytes(at, 1)[0]
