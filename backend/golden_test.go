@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -189,13 +190,11 @@ func operatorLines(t testing.TB, h *metadata.OperatorState, o Options) (all []st
 			all = append(all, err.Error())
 			continue
 		}
-		key, err := e.AppendKeyJSON(nil)
-		if err != nil {
-			t.Error(err)
-		}
-		value, err := e.AppendValueJSON(nil)
-		if err != nil {
-			t.Error(err)
+		key, err1 := e.AppendKeyJSON(nil)
+		value, err2 := e.AppendValueJSON(nil)
+		if err := errors.Join(err1, err2); err != nil {
+			all = append(all, err.Error())
+			continue
 		}
 		all = append(all, fmt.Sprintf("%s %d %s %s", e.State.Name, e.Index, key, value))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/drey-state/drey/metadata"
@@ -106,21 +107,19 @@ func (f *rawFile) look(ctx context.Context, r *KeyedReader) error {
 }
 
 // group gives where a key group lies; false if nothing was written for it.
-func (f *rawFile) group(group int) (start, end int64, err error) {
+func (f *rawFile) group(group int) (start, end int64, written bool, err error) {
 	i := group - f.start
 	start, end = f.offsets[i], f.ends[i]
 	switch {
 	case start < -1 || start > f.obj.Size():
-		return 0, 0, fmt.Errorf("%s: %w: begins at offset %d of %d", f.obj.name, serializer.ErrCorrupt, start, f.obj.Size())
+		return 0, 0, true, fmt.Errorf("%s: %w: begins at offset %d of %d", f.obj.name, serializer.ErrCorrupt, start, f.obj.Size())
 	case start == -1:
-		return 0, 0, nil
+		return 0, 0, false, nil
 	}
-	for _, later := range f.offsets[i+1:] {
-		if later == start {
-			return 0, 0, nil // nothing was written before the next one began
-		}
+	if slices.Contains(f.offsets[i+1:], start) {
+		end = start // nothing was written before the next one began
 	}
-	return start, end, nil
+	return start, end, true, nil
 }
 
 func (f *rawFile) close() error { return f.obj.Close() }
@@ -131,11 +130,11 @@ func (f *rawFile) entries(ctx context.Context, out *sink) {
 	for _, run := range out.runs {
 		src.limit = f.limit(run)
 		for g := run.Start; g <= run.End && !out.done; g++ {
-			start, end, err := f.group(g)
+			start, end, written, err := f.group(g)
 			switch {
 			case err != nil:
 				out.lost(&LostError{KeyGroup: g, Entries: -1, Err: err})
-			case start == end:
+			case !written:
 			case f.timers:
 				t.group = g
 				t.begin(src, start, end)
