@@ -30,6 +30,9 @@ const commonKeyGroup = -1
 // changeMetaVersion is the version of the descriptions: as in keyed headers of version 6.
 const changeMetaVersion = 7
 
+// oldChangeMetaVersion is that of Flink 1.16, which differs in no way that matters here.
+const oldChangeMetaVersion = 6
+
 // changelog is the state of a changelog backend: what was materialized, as in
 // any other handle, and the changes since then. It holds all changes in memory,
 // and of the materialized state those states of one key group that changed.
@@ -242,7 +245,7 @@ func (l *changeReader) readDescription(in *serializer.Input, op byte) {
 	if op != changeMetadata {
 		in.Fail("operation", fmt.Errorf("%d in the key group of descriptions: %w", op, serializer.ErrUnsupported))
 	}
-	if v := in.I32(); v != changeMetaVersion && in.Err() == nil {
+	if v := in.I32(); v != changeMetaVersion && v != oldChangeMetaVersion && in.Err() == nil {
 		in.Fail("version", fmt.Errorf("description of a state of version %d: %w", v, serializer.ErrUnsupported))
 	}
 	m := newHeaderReader(in).stateMeta()

@@ -194,7 +194,7 @@ func TestScalaState(t *testing.T) {
 	for _, path := range paths {
 		name, _ := filepath.Rel(filepath.Join(public, "flink-tests"), filepath.Dir(path))
 		if slices.ContainsFunc(savepoint(t, path), handles.hasChangelog) {
-			continue
+			continue // nothing in a changelog without a base says how keys are serialized
 		}
 		read++
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestScalaState(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d of %d snapshots of the job in Scala; the others are by the changelog backend", read, len(paths))
+	t.Logf("%d of %d snapshots of the job in Scala; the others are changelogs", read, len(paths))
 }
 
 // What Flink's FlinkKafkaConsumerBaseMigrationTest saved with Flink 1.2.

@@ -231,7 +231,7 @@ type tally struct {
 	files, handles, entries int
 	opaque                  map[string]int // by class and reason
 	lost                    map[string]int
-	headers, changelogs     int
+	headers                 int
 }
 
 func (n *tally) value(t *testing.T, v any, err error) {
@@ -305,10 +305,6 @@ func (n *tally) keyed(ctx context.Context, t *testing.T, files backend.Files, h 
 		return
 	}
 	n.handles++
-	if _, ok := h.(*metadata.Changelog); ok {
-		n.changelogs++
-		return
-	}
 	r, err := backend.OpenKeyed(ctx, files, h, o)
 	if err != nil {
 		t.Error(err)
@@ -410,14 +406,10 @@ func (n *tally) add(m *tally) {
 	for k, v := range m.lost {
 		n.lost[k] += v
 	}
-	n.changelogs += m.changelogs
 }
 
 func (n *tally) log(t *testing.T, what string) {
 	t.Logf("%s: %d files, %d handles, %d headers, %d entries", what, n.files, n.handles, n.headers, n.entries)
-	if n.changelogs > 0 {
-		t.Logf("  %d handles of the changelog backend passed over", n.changelogs)
-	}
 	for _, k := range slices.Sorted(maps.Keys(n.opaque)) {
 		t.Logf("  %d not decoded: %s", n.opaque[k], k)
 	}
