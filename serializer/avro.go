@@ -380,7 +380,8 @@ func (r *avroRecord) Read(in *Input) any {
 			v.Cut = true
 			return v
 		}
-		if value := f.Read(in); in.err == nil {
+		value := f.Read(in)
+		if in.within(r.names[i]); in.err == nil {
 			v.Fields = append(v.Fields, Field{Name: r.names[i], Value: value})
 		}
 	}
@@ -401,6 +402,7 @@ func (r *avroRecord) appendJSON(dst []byte, in *Input) []byte {
 		}
 		o.name(r.names[i])
 		o.dst = AppendRead(o.dst, f, in)
+		in.within(r.names[i])
 	}
 	in.element(start)
 	return o.end(false)

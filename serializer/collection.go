@@ -24,10 +24,10 @@ func readElements(in *Input, element Serializer) any {
 		return nil
 	}
 	list := make([]any, 0, min(n, in.Remaining()))
-	for ; n > 0; n-- {
+	for i := range n {
 		start := in.Offset()
 		v := element.Read(in)
-		if in.err != nil {
+		if in.withinIndex(i); in.err != nil {
 			break
 		}
 		if list = append(list, v); !in.element(start) {
@@ -48,7 +48,8 @@ func appendElements(dst []byte, in *Input, element Serializer) []byte {
 			dst = append(dst, ',')
 		}
 		start := in.Offset()
-		if dst = AppendRead(dst, element, in); !in.element(start) {
+		dst = AppendRead(dst, element, in)
+		if in.withinIndex(i); !in.element(start) {
 			break
 		}
 	}
@@ -78,8 +79,9 @@ func (f *flagged) Read(in *Input) any {
 		return nil
 	}
 	list := make([]any, 0, min(n, in.Remaining()))
-	for ; n > 0 && !in.Lost(); n-- {
-		if v := f.next(in); in.err == nil {
+	for i := 0; i < n && !in.Lost(); i++ {
+		v := f.next(in)
+		if in.withinIndex(i); in.err == nil {
 			list = append(list, v)
 		}
 	}
@@ -108,6 +110,7 @@ func (f *flagged) appendJSON(dst []byte, in *Input) []byte {
 		} else {
 			dst = AppendRead(dst, f.element, in)
 		}
+		in.withinIndex(i)
 	}
 	return append(dst, ']')
 }
@@ -137,13 +140,13 @@ func (m *mapping) Read(in *Input) any {
 		return nil
 	}
 	entries := make(Map, 0, min(n, in.Remaining()/2))
-	for ; n > 0 && !in.Lost(); n-- {
+	for i := 0; i < n && !in.Lost(); i++ {
 		key := m.key.Read(in)
 		var value any
 		if !in.Lost() && !in.Bool() {
 			value = m.value.Read(in)
 		}
-		if in.err == nil {
+		if in.withinIndex(i); in.err == nil {
 			entries = append(entries, MapEntry{Key: key, Value: value})
 		}
 	}
@@ -221,9 +224,9 @@ func (t *tuple) Skip(in *Input) {
 
 func (t *tuple) Read(in *Input) any {
 	values := make([]any, 0, len(t.fields))
-	for _, f := range t.fields {
+	for i, f := range t.fields {
 		v := f.Read(in)
-		if in.err != nil {
+		if in.withinIndex(i); in.err != nil {
 			break
 		}
 		if values = append(values, v); in.Lost() {
@@ -239,7 +242,8 @@ func (t *tuple) appendJSON(dst []byte, in *Input) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		if dst = AppendRead(dst, f, in); in.Lost() {
+		dst = AppendRead(dst, f, in)
+		if in.withinIndex(i); in.Lost() {
 			break
 		}
 	}

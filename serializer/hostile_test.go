@@ -262,3 +262,21 @@ func TestEmptyValues(t *testing.T) {
 		t.Error(in.Err())
 	}
 }
+
+// TestErrors checks that an error says what it was that could not be read.
+func TestErrors(t *testing.T) {
+	s := mapOf(of("String"), listOf(row(of("Int"), order)))
+	value := fromHex(t, "00000001 0261 00 00000002 00 00000001 01 00 00000002 02 00 00000007 01 00 00000005 00 026e")
+	in := serializer.NewInput(value)
+	if serializer.Of(s).Read(in); in.Err() == nil || in.Err().Error() != "offset 30: [0][1][1].color.Ser$Color: corrupt: no constant 5" {
+		t.Error(in.Err())
+	}
+	in.Reset(value[:26])
+	if serializer.AppendRead(nil, serializer.Of(s), in); in.Err() == nil || in.Err().Error() != "offset 24: [0][1][1].a.bytes: file ends at byte 26 of at least 28" {
+		t.Error(in.Err())
+	}
+	in.Reset(written(t, s)[:900])
+	if serializer.ReadSnapshot(in); in.Err() == nil || !strings.HasPrefix(in.Err().Error(), "offset ") || !strings.Contains(in.Err().Error(), "MapSerializerSnapshot.ListSerializerSnapshot.RowSerializer$RowSerializerSnapshot.") {
+		t.Error(in.Err())
+	}
+}

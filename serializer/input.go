@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 
 	"github.com/drey-state/drey/internal/javaio"
 )
@@ -127,7 +128,7 @@ func (in *Input) fill(n int) bool {
 	}
 	for len(in.buf)-in.pos < n {
 		if in.src == nil || !in.more() {
-			in.Fail("", &javaio.TruncatedError{Have: in.base + int64(len(in.buf)), Need: in.Offset() + int64(n)})
+			in.Fail("bytes", &javaio.TruncatedError{Have: in.base + int64(len(in.buf)), Need: in.Offset() + int64(n)})
 			return false
 		}
 	}
@@ -154,7 +155,7 @@ func (in *Input) more() bool {
 		in.buf = in.buf[:len(in.buf)+n]
 		switch {
 		case err != nil && err != io.EOF:
-			in.Fail("", err)
+			in.Fail("bytes", err)
 			return n > 0
 		case n > 0:
 			return true
@@ -162,7 +163,7 @@ func (in *Input) more() bool {
 			return false
 		}
 	}
-	in.Fail("", io.ErrNoProgress)
+	in.Fail("bytes", io.ErrNoProgress)
 	return false
 }
 
@@ -218,7 +219,7 @@ func (in *Input) Take(n int) []byte {
 // Rest takes all that is left of a frame. A stream fails.
 func (in *Input) Rest() []byte {
 	if in.src != nil {
-		in.Fail("", errors.New("a value of unknown length in a stream"))
+		in.Fail("bytes", errors.New("a value of unknown length in a stream"))
 		return nil
 	}
 	return in.Take(len(in.buf) - in.pos)
@@ -415,13 +416,22 @@ func (in *Input) name() string {
 	return s
 }
 
-// within puts an outer name before the field of the error.
+// within puts an outer name before the field of the error, if there is one.
 func (in *Input) within(outer string) {
+	if in.err == nil {
+		return
+	}
 	if e, ok := in.err.(*Error); ok {
-		if e.Field == "" {
-			e.Field = outer
-		} else {
-			e.Field = outer + "." + e.Field
+		if e.Field != "" && e.Field[0] != '[' {
+			outer += "."
 		}
+		e.Field = outer + e.Field
+	}
+}
+
+// withinIndex is within for part i of a list.
+func (in *Input) withinIndex(i int) {
+	if in.err != nil {
+		in.within("[" + strconv.Itoa(i) + "]")
 	}
 }

@@ -157,7 +157,7 @@ func (p *pojo) read(in *Input, subclass bool) any {
 		if null := in.Bool(); !null {
 			v = f.Read(in)
 		}
-		if in.err == nil {
+		if in.within(p.names[i]); in.err == nil {
 			r.Fields = append(r.Fields, Field{Name: p.names[i], Value: v})
 		}
 	}
@@ -191,6 +191,7 @@ func (p *pojo) appendObject(dst []byte, in *Input, subclass bool) []byte {
 		} else {
 			o.dst = AppendRead(o.dst, f, in)
 		}
+		in.within(p.names[i])
 	}
 	return o.end(false)
 }

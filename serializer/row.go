@@ -70,7 +70,7 @@ func (r *row) Read(in *Input) any {
 		if !bit(mask, r.offset()+i) {
 			v = f.Read(in)
 		}
-		if in.err == nil {
+		if in.withinIndex(i); in.err == nil {
 			record.Fields = append(record.Fields, Field{Value: v})
 		}
 	}
@@ -104,6 +104,7 @@ func (r *row) appendJSON(dst []byte, in *Input) []byte {
 		} else {
 			dst = AppendRead(dst, f, in)
 		}
+		in.withinIndex(i)
 	}
 	dst = append(dst, ']')
 	if cut && !wrapped { // rare: now it needs to be wrapped
