@@ -16,6 +16,8 @@ final class Ctl {
     static volatile boolean drain; // the event source emits the final watermark
     static volatile long slowMs; // delay per record in the operators (back pressure)
     static volatile int pad; // length of the padding in every event
+    static volatile int extra; // split 0 of the event source emits this many events more
+    static volatile long seed; // of random content; not reset
 
     /** Checkpoint id -> what subtask 1 of the part "chaos" does in it: sync, async, hang. */
     static final Map<Long, String> plan = new java.util.concurrent.ConcurrentHashMap<>();
@@ -33,6 +35,7 @@ final class Ctl {
         dumpOnOpen = dumpOnSnapshot = drain = false;
         slowMs = 0;
         pad = 0;
+        extra = 0;
         plan.clear();
         failTask = false;
         synchronized (processed) {

@@ -254,7 +254,7 @@ final class Jobs {
             while (running) {
                 boolean idle = true;
                 for (Tuple2<Integer, Long> s : mine) {
-                    if (s.f1 < (long) Ctl.rounds * KEYS_PER_SPLIT) {
+                    if (s.f1 < (long) Ctl.rounds * KEYS_PER_SPLIT + (s.f0 == 0 ? Ctl.extra : 0)) {
                         idle = false;
                         synchronized (out.getCheckpointLock()) {
                             Event e = new Event(s.f0 + SPLITS * (int) (s.f1 % KEYS_PER_SPLIT), s.f1 / KEYS_PER_SPLIT);
@@ -1106,7 +1106,7 @@ final class Jobs {
                             .map(e -> e).returns(Event.class).name("fin-part-map").uid("fin-part-map");
                     break;
                 default:
-                    if (Extra.build(env, src, part)) {
+                    if (Extra.build(env, src, part) || Dice.build(src, part)) {
                         break;
                     }
                     throw new IllegalArgumentException("no such part: " + part);

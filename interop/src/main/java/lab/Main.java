@@ -23,7 +23,7 @@ public final class Main {
                     .enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
 
     private static final String USAGE = String.join("\n",
-            "usage: gen OUT [CASE...] | list | index ROOT | orphans CASE_DIR...",
+            "usage: gen OUT [CASE...] | gen-random SEED OUT [CASE...] | list | index ROOT | orphans CASE_DIR...",
             "       verify SNAPSHOT TRUTH [--entry NAME] [--backend hashmap|rocksdb] [--parallelism N] [--claim] [--conf K=V]...",
             "       verify-all DIR [CASE...] | verify-many LIST",
             "       load-many LIST | meta FILE | meta-many LIST | meta-all DIR | rewrite FILE OUT | rewrite-many LIST | rewrite-all DIR");
@@ -33,7 +33,9 @@ public final class Main {
         String command = args.length == 0 ? "" : args[0];
         int n = args.length - 1, rc = 0;
         if (command.equals("gen") && n >= 1) {
-            rc = Cases.generate(new File(args[1]), a.subList(2, a.size()));
+            rc = Cases.generate(Cases.all(), new File(args[1]), a.subList(2, a.size()));
+        } else if (command.equals("gen-random") && n >= 2) {
+            rc = Cases.generate(Dice.cases(Long.parseLong(args[1])), new File(args[2]), a.subList(3, a.size()));
         } else if (command.equals("list") && n == 0) {
             Cases.all().forEach(c -> System.out.println(c.name));
         } else if (command.equals("index") && n == 1) {

@@ -118,7 +118,10 @@ final class Truth {
             case "skew": skew(p, to); break;
             case "unicode": unicode(rounds, p, to); break;
             case "twopc": twopc(rounds, p, to); break;
-            default: Compat.states(part, rounds, to); // or no state
+            default:
+                if (!Dice.states(part, rounds, to)) {
+                    Compat.states(part, rounds, to); // or no state
+                }
         }
     }
 
