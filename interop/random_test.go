@@ -114,15 +114,21 @@ func compareRandom(t *testing.T, dir string, want randomSnapshot) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := backend.Files{FS: fsys, Dir: s.Dir}
 	got := map[string]map[string]*randomState{} // by operator id and state
 	for i := range s.Operators {
-		r := &randomReader{t: t, op: &s.Operators[i], states: map[string]*randomState{}}
-		got[r.op.ID.String()] = r.states
-		for _, sub := range r.op.Subtasks {
-			if sub.State != nil {
-				n += r.read(ctx, files, sub.State)
-			}
+		got[s.Operators[i].ID.String()] = map[string]*randomState{}
+	}
+	for e, err := range tools.Entries(ctx, fsys, s, tools.EntryOptions{}) {
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		n++
+		r := randomReader{t, got[e.Operator.ID.String()]}
+		if e.Keyed != nil {
+			r.keyed(e.Keyed)
+		} else {
+			r.element(e.Element)
 		}
 	}
 	for uid, op := range want.Operators {
@@ -213,28 +219,10 @@ func jsonNames(t *testing.T, entries map[string]any) map[string]any {
 // randomReader collects the state of an operator.
 type randomReader struct {
 	t      *testing.T
-	op     *metadata.Operator
 	states map[string]*randomState
 }
 
-func (r *randomReader) read(ctx context.Context, files backend.Files, s *metadata.SubtaskState) (n int) {
-	for _, h := range s.ManagedOperator {
-		if h != nil {
-			n += r.operator(ctx, files, h)
-		}
-	}
-	for _, h := range []struct {
-		metadata.Keyed
-		raw bool
-	}{{s.ManagedKeyed, false}, {s.RawKeyed, true}} {
-		if h.Keyed != nil {
-			n += r.keyed(ctx, files, h.Keyed, h.raw)
-		}
-	}
-	return n
-}
-
-func (r *randomReader) state(name, kind string, ttl bool) *randomState {
+func (r randomReader) state(name, kind string, ttl bool) *randomState {
 	s := r.states[name]
 	if s == nil {
 		s = &randomState{kind: kind, ttl: ttl, entries: map[string]any{}}
@@ -243,79 +231,47 @@ func (r *randomReader) state(name, kind string, ttl bool) *randomState {
 	return s
 }
 
-func (r *randomReader) operator(ctx context.Context, files backend.Files, h *metadata.OperatorState) (n int) {
-	reader, err := backend.OpenOperator(ctx, files, h, backend.Options{})
-	if err != nil {
-		r.t.Error(err)
-		return 0
-	}
-	defer reader.Close()
+func (r randomReader) element(e *backend.OperatorEntry) {
 	kinds := map[metadata.Mode]string{metadata.ModeSplit: "operator-list", metadata.ModeUnion: "operator-union", metadata.ModeBroadcast: "operator-broadcast"}
-	for e, err := range reader.Entries(ctx, nil) {
-		if err != nil {
-			r.t.Error(err)
-			continue
-		}
-		n++
-		s := r.state(e.State.Name, kinds[e.State.Mode], false)
-		v := r.show(e.DecodeValue())
-		if e.State.Mode == metadata.ModeBroadcast {
-			s.entries[name(r.show(e.DecodeKey()))] = v
-			continue
-		}
-		list, _ := s.entries[""].([]any)
-		s.entries[""] = append(list, v)
+	s := r.state(e.State.Name, kinds[e.State.Mode], false)
+	v := r.show(e.DecodeValue())
+	if e.State.Mode == metadata.ModeBroadcast {
+		s.entries[name(r.show(e.DecodeKey()))] = v
+		return
 	}
-	return n
+	list, _ := s.entries[""].([]any)
+	s.entries[""] = append(list, v)
 }
 
-func (r *randomReader) keyed(ctx context.Context, files backend.Files, h metadata.Keyed, raw bool) (n int) {
-	reader, err := backend.OpenKeyed(ctx, files, h, backend.Options{MaxParallelism: int(r.op.MaxParallelism), Raw: raw})
-	if err != nil {
-		r.t.Error(err)
-		return 0
+func (r randomReader) keyed(e *backend.Entry) {
+	s := r.state(e.State.Meta.Name, strings.ToLower(string(e.State.Type)), e.State.TTL)
+	key := name(r.show(e.DecodeKey()))
+	namespace, err := e.DecodeNamespace()
+	if w, ok := namespace.(serializer.Window); ok && err == nil {
+		key += fmt.Sprintf("@%d..%d", w.Start, w.End)
+	} else if namespace != serializer.Unit("VoidNamespace") || err != nil {
+		r.t.Errorf("namespace %v, %v", namespace, err)
 	}
-	defer reader.Close()
-	groups := reader.KeyGroups()
-	for e, err := range reader.Entries(ctx, backend.Filter{}) {
-		if err != nil {
-			r.t.Error(err)
-			continue
+	switch e.State.Type {
+	case backend.TypeTimers:
+		list, _ := s.entries[key].([]any)
+		list = append(list, json.Number(strconv.FormatInt(e.Timestamp, 10)))
+		slices.SortFunc(list, func(a, b any) int { return cmp.Compare(a.(json.Number), b.(json.Number)) })
+		s.entries[key] = list
+	case backend.TypeMap:
+		m, _ := s.entries[key].(map[string]any)
+		pairs, _ := m["map"].([]any)
+		s.entries[key] = map[string]any{"map": append(pairs, []any{r.show(e.DecodeUserKey()), r.show(e.DecodeValue())})}
+	default:
+		if _, ok := s.entries[key]; ok {
+			r.t.Errorf("state %q: key %s is there twice", e.State.Meta.Name, key)
 		}
-		n++
-		if e.KeyGroup < groups.Start || e.KeyGroup > groups.End {
-			r.t.Errorf("key group %d is not in %v", e.KeyGroup, groups)
-		}
-		s := r.state(e.State.Meta.Name, strings.ToLower(string(e.State.Type)), e.State.TTL)
-		key := name(r.show(e.DecodeKey()))
-		namespace, err := e.DecodeNamespace()
-		if w, ok := namespace.(serializer.Window); ok && err == nil {
-			key += fmt.Sprintf("@%d..%d", w.Start, w.End)
-		} else if namespace != serializer.Unit("VoidNamespace") || err != nil {
-			r.t.Errorf("namespace %v, %v", namespace, err)
-		}
-		switch e.State.Type {
-		case backend.TypeTimers:
-			list, _ := s.entries[key].([]any)
-			list = append(list, json.Number(strconv.FormatInt(e.Timestamp, 10)))
-			slices.SortFunc(list, func(a, b any) int { return cmp.Compare(a.(json.Number), b.(json.Number)) })
-			s.entries[key] = list
-		case backend.TypeMap:
-			m, _ := s.entries[key].(map[string]any)
-			pairs, _ := m["map"].([]any)
-			s.entries[key] = map[string]any{"map": append(pairs, []any{r.show(e.DecodeUserKey()), r.show(e.DecodeValue())})}
-		default:
-			if _, ok := s.entries[key]; ok {
-				r.t.Errorf("state %q: key %s is there twice", e.State.Meta.Name, key)
-			}
-			s.entries[key] = r.show(e.DecodeValue())
-		}
+		s.entries[key] = r.show(e.DecodeValue())
 	}
-	return n
 }
 
 // show is Dice.show for what drey decodes.
-func (r *randomReader) show(v any, err error) any {
+func (r randomReader) show(v any, err error) any {
 	if err != nil {
 		r.t.Errorf("%v", err)
 		return "error: " + err.Error()

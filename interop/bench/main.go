@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +26,11 @@ import (
 
 const usage = `usage: bench meta SECONDS FILE...   load, map and store these _metadata files, in laps
        bench peak none|load|map|store FILE   do it once, print the process's peak memory
-       bench table LINES...            the Markdown table of the lines that both sides printed`
+       bench table LINES...            the Markdown table of the lines that both sides printed
+       bench unpack SNAPSHOT DIR       the RocksDB of each subtask of an incremental checkpoint as a directory
+       bench rocks SECONDS DIR         scan the RocksDBs below DIR, in laps
+       bench exec WHAT PATH ENTRIES COMMAND...   run a process that reads PATH, print its CPU time and peak memory
+       bench state-table LINES...      the Markdown tables of run-state.sh`
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -51,6 +56,22 @@ func run(args []string) error {
 		return peak(args[1], args[2])
 	case len(args) >= 2 && args[0] == "table":
 		return table(os.Stdout, args[1:])
+	case len(args) == 3 && args[0] == "unpack":
+		return unpack(context.Background(), args[1], args[2])
+	case len(args) == 3 && args[0] == "rocks":
+		seconds, err := strconv.ParseFloat(args[1], 64)
+		if err != nil {
+			return err
+		}
+		return scanRocks(context.Background(), args[2], seconds)
+	case len(args) >= 5 && args[0] == "exec":
+		entries, err := strconv.ParseInt(args[3], 10, 64)
+		if err != nil {
+			return err
+		}
+		return process(args[1], args[2], entries, args[4:])
+	case len(args) >= 2 && args[0] == "state-table":
+		return stateTable(os.Stdout, args[1:])
 	}
 	return errors.New(usage)
 }
