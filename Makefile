@@ -51,8 +51,10 @@ golden:
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./backend/... ./metadata ./storage/...
 
+# KEYS=5000000 for the figures of the README.
 bench-flink:
 	interop/bench/run-metadata.sh
+	interop/bench/run-state.sh
 
 interop-build:
 	interop/build.sh
