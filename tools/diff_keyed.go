@@ -17,25 +17,30 @@ type keyedTable map[xxh3.Uint128]uint64
 // compareKeyed compares keyed state in as many passes as the tables need,
 // each over the entries whose hash has the same remainder.
 func (w *worker) compareKeyed() error {
+	table := w.tables.get()
+	if *table == nil {
+		*table = keyedTable{}
+	}
+	defer w.tables.put(table)
 	passes := uint64(1)
-	table, err := w.table(0, passes, w.budget)
+	err := w.fill(*table, 0, passes, w.budget)
 	for errors.Is(err, errOverBudget) {
 		passes *= 4
-		table, err = w.table(0, passes, w.budget)
+		err = w.fill(*table, 0, passes, w.budget)
 	}
 	for pass := uint64(0); err == nil; pass++ {
-		if err = w.pass(table, pass, passes); err != nil || pass+1 == passes {
+		if err = w.pass(*table, pass, passes); err != nil || pass+1 == passes {
 			break
 		}
-		table, err = w.table(pass+1, passes, 0) // hashes are even: it is about as large as the first
+		err = w.fill(*table, pass+1, passes, 0) // hashes are even: it is about as large as the first
 	}
 	return err
 }
 
-// table makes the table of the entries of a pass. One that gets larger than
+// fill makes the table of the entries of a pass. One that gets larger than
 // most, if that is not 0, ends with [errOverBudget].
-func (w *worker) table(pass, passes uint64, most int) (keyedTable, error) {
-	table := keyedTable{}
+func (w *worker) fill(table keyedTable, pass, passes uint64, most int) error {
+	clear(table)
 	counts := map[*comparedState]int64{}
 	var last *backend.State
 	var s *comparedState
@@ -65,13 +70,13 @@ func (w *worker) table(pass, passes uint64, most int) (keyedTable, error) {
 		return nil
 	}})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	next(nil)
 	for s, n := range counts {
 		s.Old += n
 	}
-	return table, nil
+	return nil
 }
 
 // newValue is the new value of an entry whose old value has other bytes.

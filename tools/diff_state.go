@@ -123,6 +123,7 @@ func DiffState(ctx context.Context, fsys storage.FS, old, new *Snapshot, o DiffS
 		d.budget = diffBudget
 	}
 	d.budget = max(1, d.budget/jobs)
+	d.tables = newFreeList[keyedTable](jobs)
 	index := map[changeKey]int{}
 	shown := map[changeKey]int{}
 	var problems [sides]problemList
@@ -190,6 +191,7 @@ type differ struct {
 	budget  int // entries of one worker
 	readers [sides]*stateReader
 	chunks  []*chunk
+	tables  freeList[keyedTable] // that workers have done with
 	total   *StateDiff
 }
 

@@ -92,7 +92,10 @@ func Entries(ctx context.Context, fsys storage.FS, s *Snapshot, o EntryOptions) 
 			}
 			return nil
 		}
-		err = ordered(ctx, r.jobs, len(r.parts), r.batches, func(n int, b *entryBatch) error {
+		free := newFreeList[entryBatch](4 * orderedDepth)
+		err = ordered(ctx, r.jobs, len(r.parts), func(ctx context.Context, n int, send func(*entryBatch) error) error {
+			return r.batches(ctx, n, free, send)
+		}, func(n int, b *entryBatch) error {
 			u := r.parts[n].unit
 			for i := range b.entries {
 				b.entries[i].give(&e, b.data)
@@ -104,8 +107,12 @@ func Entries(ctx context.Context, fsys storage.FS, s *Snapshot, o EntryOptions) 
 					return errEnough
 				}
 			}
-			if b.problem != nil && problems.add(u, b.problem) {
-				return give(nil, b.problem)
+			problem := b.problem
+			clear(b.entries)
+			*b = entryBatch{data: b.data[:0], entries: b.entries[:0]}
+			free.put(b)
+			if problem != nil && problems.add(u, problem) {
+				return give(nil, problem)
 			}
 			return nil
 		})
@@ -128,14 +135,18 @@ type entryBatch struct {
 	problem *StateProblem
 }
 
-// heldEntry is an entry whose bytes are in the buffer of a batch. The
-// pointers of the entries mean the states only.
+// heldEntry is an entry whose bytes are in the buffer of a batch.
 type heldEntry struct {
-	keyed   backend.Entry
-	element backend.OperatorEntry
-	isKeyed bool
-	// Where the parts are; -1 stands for nil.
-	key, namespace, userKey, value span
+	keyed   *backend.State         // nil for operator state
+	element *backend.OperatorState // nil for keyed state
+	number  int                    // the key group, or the index
+	time    int64
+	null    bool
+	unsplit bool
+	key     span
+	space   span
+	userKey span
+	value   span
 }
 
 type span struct{ start, end int }
@@ -166,25 +177,25 @@ type givenEntry struct {
 // give fills in the entry that was held. The scratch memory of g stays.
 func (h *heldEntry) give(g *givenEntry, data []byte) {
 	g.Entry = Entry{}
-	if h.isKeyed {
+	if h.keyed != nil {
 		k := &g.keyed
-		k.State, k.KeyGroup, k.Null, k.Timestamp, k.Unsplit = h.keyed.State, h.keyed.KeyGroup, h.keyed.Null, h.keyed.Timestamp, h.keyed.Unsplit
-		k.Key, k.Namespace, k.UserKey, k.Value = h.key.of(data), h.namespace.of(data), h.userKey.of(data), h.value.of(data)
+		k.State, k.KeyGroup, k.Null, k.Timestamp, k.Unsplit = h.keyed, h.number, h.null, h.time, h.unsplit
+		k.Key, k.Namespace, k.UserKey, k.Value = h.key.of(data), h.space.of(data), h.userKey.of(data), h.value.of(data)
 		g.Keyed = k
 		return
 	}
 	e := &g.element
-	e.State, e.Index = h.element.State, h.element.Index
+	e.State, e.Index = h.element, h.number
 	e.Key, e.Value = h.key.of(data), h.value.of(data)
 	g.Element = e
 }
 
 // batches is the work of [Entries] on one part.
-func (r *stateReader) batches(ctx context.Context, n int, send func(*entryBatch) error) error {
-	b := &entryBatch{}
+func (r *stateReader) batches(ctx context.Context, n int, free freeList[entryBatch], send func(*entryBatch) error) error {
+	b := free.get()
 	flush := func() error {
 		full := b
-		b = &entryBatch{}
+		b = free.get()
 		return send(full)
 	}
 	next := func() error {
@@ -196,17 +207,13 @@ func (r *stateReader) batches(ctx context.Context, n int, send func(*entryBatch)
 	err := r.read(ctx, r.parts[n], visitor{
 		keyed: func(e *backend.Entry) error {
 			b.entries = append(b.entries, heldEntry{
-				keyed: backend.Entry{
-					State: e.State, KeyGroup: e.KeyGroup, Null: e.Null, Timestamp: e.Timestamp, Unsplit: e.Unsplit,
-				},
-				isKeyed: true, key: b.hold(e.Key), namespace: b.hold(e.Namespace), userKey: b.hold(e.UserKey), value: b.hold(e.Value),
+				keyed: e.State, number: e.KeyGroup, time: e.Timestamp, null: e.Null, unsplit: e.Unsplit,
+				key: b.hold(e.Key), space: b.hold(e.Namespace), userKey: b.hold(e.UserKey), value: b.hold(e.Value),
 			})
 			return next()
 		},
 		element: func(e *backend.OperatorEntry) error {
-			b.entries = append(b.entries, heldEntry{
-				element: backend.OperatorEntry{State: e.State, Index: e.Index}, key: b.hold(e.Key), value: b.hold(e.Value),
-			})
+			b.entries = append(b.entries, heldEntry{element: e.State, number: e.Index, key: b.hold(e.Key), value: b.hold(e.Value)})
 			return next()
 		},
 		problem: func(p *StateProblem) error {

@@ -265,7 +265,7 @@ func (d *DeepCheck) deepChannel(ctx context.Context, r *stateReader, h *metadata
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // it was only read
 	var size int64
 	for b, err := range c.Buffers(ctx) {
 		if err != nil {
