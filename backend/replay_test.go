@@ -21,7 +21,7 @@ type logOf struct {
 func (l *logOf) describe(typ Type, value *serializer.Snapshot) {
 	out := new(serializer.Output)
 	out.U8(changeMetadata)
-	out.I32(changeMetaVersion)
+	out.I32(oldChangeMetaVersion) // that of the queue is the newest
 	str := &serializer.Snapshot{Class: stringSnapshot, Version: 3}
 	out.UTF("s")
 	out.I32(int32(KindKeyValue))

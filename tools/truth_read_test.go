@@ -55,9 +55,8 @@ func (f fixtureFS) Stat(ctx context.Context, uri string) (storage.Info, error) {
 // content is all that a snapshot holds, decoded.
 type content struct {
 	operators map[string]*operatorContent // by id
-	// changelogs is the number of handles of changes, channels that of channels with data in flight.
-	changelogs, channels int
-	entries              int
+	// channels is the number of handles with data in flight.
+	channels, entries int
 	// lines are those that a dump must have, with how often.
 	lines map[string]int
 	// missing are errors about files that are not there, errs all others.
@@ -104,12 +103,23 @@ func (c *content) fail(where string, err error) {
 	c.errs = append(c.errs, err)
 }
 
-// readContent decodes a snapshot as a whole.
+// readContent decodes a snapshot as a whole, and demands that its dump is the same.
 func readContent(ctx context.Context, fsys storage.FS, uri string) (*content, error) {
 	s, err := Open(ctx, fsys, uri)
 	if err != nil {
 		return nil, err
 	}
+	c := decodeContent(ctx, fsys, s)
+	if len(c.errs)+len(c.missing) == 0 {
+		if err := c.checkDump(ctx, fsys, s); err != nil {
+			c.errs = append(c.errs, err)
+		}
+	}
+	return c, nil
+}
+
+// decodeContent decodes all that a snapshot holds.
+func decodeContent(ctx context.Context, fsys storage.FS, s *Snapshot) *content {
 	c := &content{operators: map[string]*operatorContent{}, lines: map[string]int{}}
 	files := backend.Files{FS: fsys, Dir: s.Dir}
 	for i := range s.Operators {
@@ -117,10 +127,11 @@ func readContent(ctx context.Context, fsys storage.FS, uri string) (*content, er
 		into := &operatorContent{meta: o, keyed: map[string]*keyedContent{}, states: map[string]*stateContent{}, rawKeyed: map[int][]byte{}}
 		c.operators[o.ID.String()] = into
 		if o.Coordinator != nil {
-			into.coordinator, err = readStream(ctx, files, o.Coordinator)
+			state, err := readStream(ctx, files, o.Coordinator)
 			if err != nil {
 				c.fail("coordinator", err)
 			}
+			into.coordinator = state
 		}
 		for _, sub := range o.Subtasks {
 			if sub.State != nil {
@@ -128,12 +139,7 @@ func readContent(ctx context.Context, fsys storage.FS, uri string) (*content, er
 			}
 		}
 	}
-	if len(c.errs)+len(c.missing) == 0 {
-		if err := c.checkDump(ctx, fsys, s); err != nil {
-			c.errs = append(c.errs, err)
-		}
-	}
-	return c, nil
+	return c
 }
 
 func readStream(ctx context.Context, files backend.Files, stream metadata.Stream) ([]byte, error) {
@@ -162,6 +168,13 @@ func (c *content) readSubtask(ctx context.Context, files backend.Files, o *metad
 			c.readOperator(ctx, files, where, into, subtask, h, true)
 		}
 	}
+	for _, h := range s.Legacy {
+		if h == nil {
+			continue
+		}
+		r, err := backend.OpenLegacy(ctx, files, h, backend.Options{})
+		c.readElements(ctx, where, into, subtask, r, err, false)
+	}
 	if s.ManagedKeyed != nil {
 		c.readKeyed(ctx, files, where, into, subtask, s.ManagedKeyed, false)
 	}
@@ -172,6 +185,11 @@ func (c *content) readSubtask(ctx context.Context, files backend.Files, o *metad
 
 func (c *content) readOperator(ctx context.Context, files backend.Files, where string, into *operatorContent, subtask int, h *metadata.OperatorState, raw bool) {
 	r, err := backend.OpenOperator(ctx, files, h, backend.Options{Raw: raw})
+	c.readElements(ctx, where, into, subtask, r, err, raw)
+}
+
+// readElements reads what was opened, or not.
+func (c *content) readElements(ctx context.Context, where string, into *operatorContent, subtask int, r *backend.OperatorReader, err error, raw bool) {
 	if err != nil {
 		c.fail(where+": operator state", err)
 		return
@@ -233,10 +251,6 @@ var errDiffers = errors.New("differs")
 func unsupported(err error) bool { return errors.Is(err, serializer.ErrUnsupported) }
 
 func (c *content) readKeyed(ctx context.Context, files backend.Files, where string, into *operatorContent, subtask int, h metadata.Keyed, raw bool) {
-	switch h.(type) {
-	case *metadata.Changelog, *metadata.ChangelogFile, *metadata.ChangelogMemory:
-		c.changelogs++
-	}
 	r, err := backend.OpenKeyed(ctx, files, h, backend.Options{MaxParallelism: int(into.meta.MaxParallelism), Raw: raw})
 	if err != nil {
 		c.fail(where+": keyed state", err)
