@@ -24,6 +24,7 @@ type oldSnapshot struct {
 	Keyed []struct {
 		Key              string         `json:"key"`
 		KeyGroup         int            `json:"keyGroup"`
+		Processed        int            `json:"processedPhase"`
 		InFlight         int            `json:"inFlightFromSource"`
 		Total            json.Number    `json:"total"`
 		History          []any          `json:"history"`

@@ -24,6 +24,8 @@ type truthSnapshot struct {
 	Dir string `json:"dir"`
 	// Inflight says that the states are those after the data in flight was processed.
 	Inflight bool `json:"inflight"`
+	// Rounds is how many events each key has got.
+	Rounds int `json:"rounds"`
 	// Restorable is false if Flink left a snapshot that lacks files.
 	Restorable *bool                    `json:"restorable"`
 	Operators  map[string]truthOperator `json:"operators"`
