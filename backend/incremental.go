@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/drey-state/drey/backend/rocksdb"
 	"github.com/drey-state/drey/keygroup"
@@ -211,7 +212,7 @@ func (f *rocksFiles) scan(ctx context.Context, out *sink, s *State, family *rock
 		return !out.done
 	}
 	err = fmt.Errorf("database of %s: %w", f.name, err)
-	for _, damage := range []error{rocksdb.ErrCorrupt, rocksdb.ErrTruncated, rocksdb.ErrChecksum, rocksdb.ErrUnsupported} {
+	for _, damage := range []error{fs.ErrNotExist, rocksdb.ErrCorrupt, rocksdb.ErrTruncated, rocksdb.ErrChecksum, rocksdb.ErrUnsupported} {
 		if errors.Is(err, damage) {
 			out.lost(&LostError{State: s.Meta.Name, KeyGroup: -1, Entries: -1, Err: err})
 			return false

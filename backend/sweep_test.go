@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -29,6 +30,7 @@ func expected(name string, err error) bool {
 func TestFixturesKeyed(t *testing.T) {
 	ctx := context.Background()
 	counts := map[string]*tally{}
+	kinds := map[string]int{}
 	eachFixture(t, allFixtures, func(f fixture) {
 		for _, h := range f.keyed() {
 			r, err := OpenKeyed(ctx, f.files, h.handle, h.o)
@@ -54,6 +56,13 @@ func TestFixturesKeyed(t *testing.T) {
 					continue
 				}
 				c.entries++
+				kinds[fmt.Sprintf("%d %s", e.State.Meta.Kind, e.State.Type)]++
+				if e.State.TTL {
+					kinds["TTL"]++
+				}
+				if e.Null {
+					kinds["null"]++
+				}
 				if e.Unsplit || e.Joined {
 					t.Errorf("%s: %+v", h.label, e)
 				}
@@ -69,6 +78,7 @@ func TestFixturesKeyed(t *testing.T) {
 			r.Close()
 		}
 	})
+	t.Log(kinds)
 	report(t, counts, map[string]tally{
 		"canonical":  {handles: 1971, entries: 63610},
 		"heap":       {handles: 890, entries: 23126},
