@@ -1,0 +1,2 @@
+// Package incremental knows which files which snapshots share: the one engine of reachability.
+package incremental

@@ -1,0 +1,385 @@
+package incremental
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/drey-state/drey/metadata"
+)
+
+const job = "s3://b/ck/0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+
+// snapshotOf is a snapshot whose only state is the given handles.
+func snapshotOf(id int64, streams ...metadata.Stream) *metadata.Snapshot {
+	h := &metadata.Incremental{}
+	for _, s := range streams {
+		h.Shared = append(h.Shared, metadata.LocalFile{Stream: s})
+	}
+	return keyed(id, h)
+}
+
+func keyed(id int64, h metadata.Keyed) *metadata.Snapshot {
+	return &metadata.Snapshot{Version: metadata.Version4, CheckpointID: id, Operators: []metadata.Operator{{
+		Subtasks: []metadata.Subtask{{State: &metadata.SubtaskState{ManagedKeyed: h}}},
+	}}}
+}
+
+func file(path string, size int64) metadata.Stream {
+	return &metadata.File{Path: metadata.Text(path), Size: size}
+}
+
+func add(t testing.TB, r *Registry, uri string, s *metadata.Snapshot) SnapshotID {
+	t.Helper()
+	id, err := r.Add(uri, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// uris are the files of a sequence of numbers.
+func uris(r *Registry, ids []FileID) []string {
+	var list []string
+	for _, id := range ids {
+		list = append(list, r.File(id).URI)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestSharing(t *testing.T) {
+	r := NewRegistry(Options{})
+	one := add(t, r, job+"/chk-1/_metadata", snapshotOf(1, file(job+"/shared/a", 10), file(job+"/shared/b", 20), &metadata.RelativeFile{Path: "x", Size: 3}))
+	two := add(t, r, job+"/chk-2/_metadata", snapshotOf(2, file("s3a://b/ck//0f1e2d3c4b5a69788796a5b4c3d2e1f0/shared/b", 20), file(job+"/shared/c", -1), &metadata.ByteStream{Name: metadata.Text(job + "/shared/a")}))
+
+	if got, want := uris(r, slices.Collect(r.Common(one, two))), []string{job + "/shared/b"}; !slices.Equal(got, want) {
+		t.Errorf("common: %q", got)
+	}
+	if got, want := uris(r, slices.Collect(r.Exclusive(one))), []string{job + "/chk-1/_metadata", job + "/chk-1/x", job + "/shared/a"}; !slices.Equal(got, want) {
+		t.Errorf("exclusive: %q", got)
+	}
+	b, ok := r.Find("s3p://b/ck/0f1e2d3c4b5a69788796a5b4c3d2e1f0/shared/b")
+	if !ok || !slices.Equal(r.Users(b), []SnapshotID{one, two}) || r.Uses(b) != 2 {
+		t.Errorf("users of b: %v %v", ok, r.Users(b))
+	}
+	if f := r.File(b); f.Need != 20 || !f.Exact || f.Uses != 2 || f.Metadata || f.Directory {
+		t.Errorf("b: %+v", f)
+	}
+	c, _ := r.Find(job + "/shared/c")
+	if f := r.File(c); f.Need != -1 || f.Exact {
+		t.Errorf("c: %+v", f)
+	}
+	if _, ok := r.Find(job + "/shared/d"); ok {
+		t.Error("a file that nobody named")
+	}
+	if _, err := r.Add("s3n://b/ck/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-2/_metadata", snapshotOf(2)); !errors.Is(err, ErrKnown) {
+		t.Errorf("added twice: %v", err)
+	}
+	if s, ok := r.FindSnapshot(job + "/chk-2/_metadata"); !ok || s.ID != two || s.CheckpointID != 2 || s.Files != 3 {
+		t.Errorf("snapshot: %+v", s)
+	}
+
+	gone := r.Release(one)
+	if len(gone) != 3 || len(r.Release(one)) != 0 {
+		t.Errorf("released: %+v", gone)
+	}
+	if _, ok := r.Find(job + "/shared/a"); ok || r.Uses(b) != 1 {
+		t.Error("a is used yet, or b is not")
+	}
+	if left := r.Snapshots(); len(left) != 1 || left[0].ID != two {
+		t.Errorf("left: %+v", left)
+	}
+}
+
+func TestMergedAndChangelog(t *testing.T) {
+	r := NewRegistry(Options{})
+	merged := job + "/taskowned/job_1_tm_2"
+	s := snapshotOf(1,
+		&metadata.Segment{Path: metadata.Text(merged + "/f"), Start: 0, Size: 10},
+		&metadata.Segment{Path: metadata.Text(merged + "/f"), Start: 10, Size: 30},
+		&metadata.EmptySegment{})
+	s.Operators[0].Subtasks[0].State.ManagedOperator = []*metadata.OperatorState{{
+		Delegate: &metadata.EmptySegment{}, Merged: &metadata.MergedDirectories{TaskOwned: metadata.Text(merged), Shared: metadata.Text(job + "/shared/job_1_op_3_0_2")},
+	}}
+	id := add(t, r, job+"/chk-1/_metadata", s)
+	f, _ := r.Find(merged + "/f")
+	if got := r.File(f); got.Need != 40 || got.Exact || got.Uses != 1 {
+		t.Errorf("merged file: %+v", got)
+	}
+	d, _ := r.Find(merged + "/")
+	if got := r.File(d); !got.Directory {
+		t.Errorf("directory: %+v", got)
+	}
+	dirs := 0
+	for _, f := range r.Release(id) {
+		if f.Directory {
+			dirs++
+		}
+	}
+	if dirs != 2 {
+		t.Errorf("%d directories", dirs)
+	}
+
+	// One file of a changelog at two offsets, by two operators; its size is logical.
+	dstl := "s3://log/0f1e2d3c4b5a69788796a5b4c3d2e1f0/dstl/u"
+	id = add(t, r, job+"/chk-2/_metadata", keyed(2, &metadata.Changelog{
+		Base: []metadata.Keyed{&metadata.Incremental{Meta: file(job+"/taskowned/m", 7)}},
+		Delta: []metadata.Keyed{
+			&metadata.ChangelogFile{Streams: []metadata.ChangelogStream{{Offset: 0, Stream: file(dstl, 50)}, {Offset: 9, Stream: file(dstl, 60)}}},
+			&metadata.ChangelogMemory{},
+		},
+	}))
+	want := []string{job + "/chk-2/_metadata", job + "/taskowned/m", dstl}
+	slices.Sort(want)
+	if got := uris(r, slices.Collect(r.Files(id))); !slices.Equal(got, want) {
+		t.Errorf("changelog: %q", got)
+	}
+	f, _ = r.Find(dstl)
+	if got := r.File(f); got.Need != -1 || got.Exact {
+		t.Errorf("changelog file: %+v", got)
+	}
+}
+
+func TestKey(t *testing.T) {
+	r := NewRegistry(Options{Aliases: []Alias{{"hdfs://nn1:8020", "hdfs://ns"}, {"file:///old", "file:/new"}, {"file:/old/deep", "s3://b"}}})
+	for in, want := range map[string]string{
+		"hdfs://NN1/u/x":          "hdfs://ns/u/x",
+		"hdfs://nn10/u/x":         "hdfs://nn10/u/x",
+		"/old/a//b":               "file:/new/a/b",
+		"file:///older/a":         "file:/older/a",
+		"file:/old/deep/x":        "s3://b/x",
+		"file:///old":             "file:/new",
+		"s3a://b/x":               "s3://b/x",
+		"file://localhost/tmp/ü%": "file:/tmp/ü%",
+	} {
+		if got := r.Key(in); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+	id := add(t, r, "file:/old/j/chk-1/_metadata", snapshotOf(1, file("/new/j/shared/a", 1), &metadata.RelativeFile{Path: "../x", Size: 1}, file("odd", 1)))
+	want := []string{"file:/new/j/chk-1/_metadata", "file:/new/j/shared/a", "file:/new/j/x", "file:odd"}
+	if got := uris(r, slices.Collect(r.Files(id))); !slices.Equal(got, want) {
+		t.Errorf("files: %q", got)
+	}
+}
+
+// TestRegistryModel compares random histories with a map of sets.
+func TestRegistryModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := NewRegistry(Options{})
+		model := map[SnapshotID]map[string]bool{}
+		paths := rapid.SampledFrom([]string{"s3://b/j/shared/a", "s3a://b/j/shared/a", "s3://b/j/shared/b", "s3://b/k/shared/a", "s3://b/j/c", "file:/x/y", "file:///x/y", "/x/z"})
+		canonical := map[string]string{"s3a://b/j/shared/a": "s3://b/j/shared/a", "file:///x/y": "file:/x/y", "/x/z": "file:/x/z"}
+		n := 0
+		users := func(path string) (ids []SnapshotID) {
+			for id, files := range model {
+				if files[path] {
+					ids = append(ids, id)
+				}
+			}
+			slices.Sort(ids)
+			return ids
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				n++
+				uri := fmt.Sprintf("s3://b/j/chk-%d/_metadata", n)
+				set := map[string]bool{uri: true}
+				var streams []metadata.Stream
+				for _, p := range rapid.SliceOfN(paths, 0, 8).Draw(t, "paths") {
+					streams = append(streams, file(p, 1))
+					if c, ok := canonical[p]; ok {
+						p = c
+					}
+					set[p] = true
+				}
+				id, err := r.Add(uri, snapshotOf(int64(n), streams...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				model[id] = set
+			},
+			"release": func(t *rapid.T) {
+				if len(model) == 0 {
+					t.Skip("nothing to release")
+				}
+				id := rapid.SampledFrom(slices.Sorted(maps.Keys(model))).Draw(t, "id")
+				want := map[string]bool{}
+				for p := range model[id] {
+					if len(users(p)) == 1 {
+						want[p] = true
+					}
+				}
+				delete(model, id)
+				got := map[string]bool{}
+				for _, f := range r.Release(id) {
+					got[f.URI] = true
+				}
+				if !maps.Equal(got, want) {
+					t.Fatalf("released %v, want %v", got, want)
+				}
+			},
+			"": func(t *rapid.T) {
+				if len(r.Snapshots()) != len(model) {
+					t.Fatalf("%d snapshots, want %d", len(r.Snapshots()), len(model))
+				}
+				distinct := map[string]bool{}
+				for a, files := range model {
+					if got := uris(r, slices.Collect(r.Files(a))); !slices.Equal(got, slices.Sorted(maps.Keys(files))) {
+						t.Fatalf("files of %d: %q", a, got)
+					}
+					var exclusive []string
+					for p := range files {
+						distinct[p] = true
+						id, ok := r.Find(p)
+						if !ok || id >= r.Limit() || !slices.Equal(r.Users(id), users(p)) || r.Uses(id) != len(users(p)) || r.File(id).Uses != len(users(p)) {
+							t.Fatalf("users of %s: %v", p, r.Users(id))
+						}
+						if len(users(p)) == 1 {
+							exclusive = append(exclusive, p)
+						}
+					}
+					slices.Sort(exclusive)
+					if got := uris(r, slices.Collect(r.Exclusive(a))); !slices.Equal(got, exclusive) {
+						t.Fatalf("exclusive of %d: %q, want %q", a, got, exclusive)
+					}
+					for b, others := range model {
+						var common []string
+						for p := range files {
+							if others[p] {
+								common = append(common, p)
+							}
+						}
+						slices.Sort(common)
+						if got := uris(r, slices.Collect(r.Common(a, b))); !slices.Equal(got, common) {
+							t.Fatalf("common: %q, want %q", got, common)
+						}
+					}
+				}
+				for _, p := range []string{"s3://b/j/shared/a", "s3://b/j/shared/b", "file:/x/y", "file:/x/z"} {
+					if _, ok := r.Find(p); ok != distinct[p] {
+						t.Fatalf("%s: found %v", p, ok)
+					}
+				}
+				if live := len(r.files.entries) - len(r.files.free); live != len(distinct) {
+					t.Fatalf("%d files, want %d", live, len(distinct))
+				}
+			},
+		})
+	})
+}
+
+// TestLongLife adds and releases as a job does that runs for long: nothing may grow.
+func TestLongLife(t *testing.T) {
+	r := NewRegistry(Options{})
+	var held []SnapshotID
+	for n := range 2000 {
+		var streams []metadata.Stream
+		for i := range 50 {
+			streams = append(streams, file(fmt.Sprintf("%s/shared/%036d", job, n*10+i), 1))
+		}
+		held = append(held, add(t, r, fmt.Sprintf("%s/chk-%d/_metadata", job, n), snapshotOf(int64(n), streams...)))
+		if len(held) > 3 {
+			r.Release(held[0])
+			held = held[1:]
+		}
+	}
+	if len(r.files.entries) > 200 || len(r.dirs.entries) > 6 || len(r.files.text) > 1<<18 || len(r.files.byHash) > 200 {
+		t.Errorf("%d files, %d directories, %d bytes of names", len(r.files.entries), len(r.dirs.entries), len(r.files.text))
+	}
+	for _, id := range held {
+		for f := range r.Files(id) {
+			if got, ok := r.Find(r.File(f).URI); !ok || got != f {
+				t.Fatalf("%d is %d after names moved", f, got)
+			}
+		}
+	}
+}
+
+// TestChains puts names under one hash, which no test can do by chance.
+func TestChains(t *testing.T) {
+	n := newNames()
+	var ids []uint32
+	for i := range 5 {
+		id, _ := n.intern(0, fmt.Sprint(i))
+		ids = append(ids, id)
+	}
+	// All but one are found only through the chain of the first.
+	clear(n.byHash)
+	for i := range ids {
+		n.entries[i].next = uint32(i) // the entry before, plus 1
+		n.byHash[n.hash(0, fmt.Sprint(i))] = ids[4]
+	}
+	for i, id := range ids {
+		if got, ok := n.find(0, fmt.Sprint(i)); !ok || got != id {
+			t.Errorf("%d: %d %v", i, got, ok)
+		}
+	}
+	if _, ok := n.find(1, "2"); ok {
+		t.Error("found in another directory")
+	}
+	n.remove(ids[2])
+	if _, ok := n.find(0, "2"); ok {
+		t.Error("found what was removed")
+	}
+	for _, i := range []int{0, 1, 3, 4} {
+		if got, ok := n.find(0, fmt.Sprint(i)); !ok || got != ids[i] {
+			t.Errorf("%d after removing: %d %v", i, got, ok)
+		}
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	r := NewRegistry(Options{})
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for n := range 50 {
+				id, err := r.Add(fmt.Sprintf("%s/chk-%d-%d/_metadata", job, w, n), snapshotOf(int64(n), file(job+"/shared/a", 1), file(fmt.Sprint(job, "/shared/", w, n), 1)))
+				if err != nil {
+					t.Error(err)
+				}
+				f, ok := r.Find(job + "/shared/a")
+				if !ok || r.Uses(f) == 0 || len(r.Users(f)) == 0 {
+					t.Error("a is not used")
+				}
+				for range r.Exclusive(id) {
+				}
+				r.Release(id)
+			}
+		})
+	}
+	wg.Wait()
+	if len(r.Snapshots()) != 0 || len(r.files.byHash) != 0 {
+		t.Error("something is left")
+	}
+}
+
+// BenchmarkAdd is the registry of a large job: 200 snapshots with 50,000 references each, of a million files.
+func BenchmarkAdd(b *testing.B) {
+	const snapshots, refs = 200, 50000
+	all := make([]metadata.Stream, (snapshots-1)*4750+refs)
+	for i := range all {
+		all[i] = file(fmt.Sprintf("%s/shared/%08x-1111-2222-3333-%012x", job, i, i), 1)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		r := NewRegistry(Options{})
+		for n := range snapshots {
+			s := snapshotOf(int64(n), all[n*4750:n*4750+refs]...)
+			if _, err := r.Add(fmt.Sprintf("%s/chk-%d/_metadata", job, n), s); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if n := r.Limit(); int(n) != len(all)+snapshots {
+			b.Fatalf("%d files", n)
+		}
+	}
+	b.ReportMetric(snapshots*refs*float64(b.N)/b.Elapsed().Seconds(), "refs/s")
+}
