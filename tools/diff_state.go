@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
-	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -436,16 +434,7 @@ func (s *comparedState) describe(side int, m *backend.StateMeta) {
 	if m == nil || s.snapshots[side] != nil {
 		return
 	}
-	list := slices.Clone(m.Serializers)
-	slices.SortFunc(list, func(a, b backend.NamedSnapshot) int { return strings.Compare(a.Key, b.Key) })
-	out := serializer.NewOutput([]byte{})
-	for _, n := range list {
-		out.UTF(n.Key)
-		if n.Snapshot != nil {
-			n.Snapshot.Write(out)
-		}
-	}
-	s.snapshots[side] = out.Bytes()
+	s.snapshots[side] = snapshotBytes(m, nil)
 }
 
 // ambiguous says that a serializer of these snapshots writes equal values in

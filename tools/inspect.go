@@ -19,6 +19,10 @@ type InspectOptions struct {
 	// Top is how many of the largest inline handles to list; with a positive
 	// Top the bytes of the metadata file are broken down as well.
 	Top int
+	// States reads the headers of the state files, for names, types and serializers of states.
+	States bool
+	// Jobs is the number of files to read at once with States; 0 means 4 for each CPU, at least 16.
+	Jobs int
 	// Partial accepts a damaged file, and shows what comes before the damage.
 	Partial bool
 }
@@ -58,6 +62,8 @@ type Inspection struct {
 	Largest  []LargeField     `json:"largest,omitempty"`
 	Warnings []string         `json:"warnings"`
 	Notes    []string         `json:"notes"`
+	// Problems are state files of which the header could not be read; only with States.
+	Problems []*StateProblem `json:"problems,omitempty"`
 }
 
 // SelfContained says whether a snapshot can be moved by copying its directory.
@@ -125,7 +131,7 @@ type MasterInfo struct {
 	Bytes   int    `json:"bytes"`
 }
 
-// Inspect decodes the metadata file of a snapshot and sums it up. No other file is read.
+// Inspect decodes the metadata file of a snapshot and sums it up. Without o.States no other file is read.
 func Inspect(ctx context.Context, fsys storage.FS, arg string, o InspectOptions) (*Inspection, error) {
 	s, err := OpenPartial(ctx, fsys, arg)
 	switch {
@@ -138,6 +144,20 @@ func Inspect(ctx context.Context, fsys storage.FS, arg string, o InspectOptions)
 	r := inspect(s, o)
 	if err != nil {
 		r.Damage = err.Error()
+	}
+	if o.States {
+		var ops []*metadata.Operator
+		for i := range s.Operators {
+			ops = append(ops, &s.Operators[i])
+		}
+		headers, problems, err := headersOf(ctx, fsys, s, ops, o.Jobs)
+		if err != nil {
+			return nil, err
+		}
+		for i, op := range ops {
+			r.Operators[i].Headers = headers[op]
+		}
+		r.Problems = problems
 	}
 	return r, nil
 }

@@ -46,6 +46,8 @@ type OperatorInfo struct {
 	// them, though Flink asks for --allowNonRestoredState; else "state".
 	Content string      `json:"content"`
 	States  []StateInfo `json:"states,omitempty"`
+	// Headers are all states that the files have; only if asked for.
+	Headers []StateHeader `json:"stateHeaders,omitempty"`
 	// Keyed lists the kinds of handles of managed keyed state.
 	Keyed []string `json:"keyed,omitempty"`
 	// Sizes of state in bytes as the handles say; a file that several handles mean counts for each.

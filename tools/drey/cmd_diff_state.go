@@ -53,7 +53,10 @@ func (d *diffFlags) runState(ctx context.Context, e *env, old, new string) error
 			e.note("%s", printable(c))
 		}
 	}
-	renames := tools.DiffMetadata(snapshots[0], snapshots[1]).Renames
+	renames, err := tools.Renames(ctx, fsys, snapshots[0], snapshots[1], e.jobs)
+	if err != nil {
+		return err
+	}
 	bar := newProgress(e, "comparing")
 	defer bar.stop()
 	var shown []*tools.Difference // for the report in text, which has them by state

@@ -22,11 +22,14 @@ func cmdInspect() *command {
 	)
 	return &command{
 		name: "inspect", args: "SNAPSHOT", minArgs: 1, maxArgs: 1,
-		short: "what is in a snapshot (reads _metadata only)",
+		short: "what is in a snapshot (reads _metadata; --states: headers of state files)",
 		long: `
 Reads the metadata of a savepoint or checkpoint and tells what it is, which releases of Flink
 read it, whether its directory can be moved by a plain copy, where its files lie, and what each
 operator holds. No state file is opened, so names of keyed states are not shown.
+
+--states opens the state files and reads their headers: the names of all states, with their types and the types of
+keys and values, and which releases of Flink cannot read them. How many entries there are is for drey dump --count.
 
 Metadata before version 5 (Flink 2.0) knows operators by the hash of their uid only; give the
 uids of the job with --uid or --uids to see which is which. Operators that hold nothing can be
@@ -35,11 +38,13 @@ dropped without loss.
 EXAMPLES
   drey inspect s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-42
   drey inspect --uids uids.txt savepoint-92afa1-ebcfa1b9e372
+  drey inspect --states chk-42
   drey inspect --check self-contained savepoint-92afa1-ebcfa1b9e372
 `,
 		flags: func(f *pflag.FlagSet) {
 			f.StringArrayVar(&o.UIDs, "uid", nil, "a candidate for the `UID` of an operator; may be repeated")
 			f.StringArrayVar(&uidFiles, "uids", nil, "`FILE` of candidate uids, one on each line; - for standard input")
+			f.BoolVar(&o.States, "states", false, "read the headers of state files")
 			f.IntVar(&o.Top, "top", 0, "list the `N` largest inline handles, and what makes _metadata large")
 			f.StringVar(&check, "check", "", "`WHAT` is \"self-contained\": exit with 3, and say why, if the directory can't be moved by a plain copy")
 			f.BoolVar(&o.Partial, "partial", false, "show what comes before the damage in a damaged file")
@@ -62,6 +67,7 @@ EXAMPLES
 			if err != nil {
 				return err
 			}
+			o.Jobs = e.jobs
 			r, err := tools.Inspect(ctx, stores(e), uri, o)
 			if err != nil {
 				return err
@@ -74,7 +80,7 @@ EXAMPLES
 			if err == nil && (r.Damage != "" || check != "" && !r.SelfContained.Yes) {
 				err = errNo
 			}
-			return err
+			return problemsError(e, r.Problems, err)
 		},
 	}
 }
@@ -279,6 +285,10 @@ func showOperator(p func(string, ...any), o *tools.OperatorInfo, all bool) {
 	if n := o.InputChannels + o.OutputChannels; n > 0 {
 		p("    in-flight data of %s in, %d out", plural(o.InputChannels, "channel"), o.OutputChannels)
 	}
+	if len(o.Headers) > 0 {
+		showHeaders(p, o.Headers)
+		return
+	}
 	list, more := some(o.States, all)
 	for _, s := range list {
 		raw := ""
@@ -289,6 +299,39 @@ func showOperator(p func(string, ...any), o *tools.OperatorInfo, all bool) {
 	}
 	if more != "" {
 		p("    %s", more)
+	}
+}
+
+// showHeaders shows what the state files say of their states.
+func showHeaders(p func(string, ...any), headers []tools.StateHeader) {
+	key := ""
+	blockers := map[string]int64{}
+	for _, h := range headers {
+		if h.Type != "BROADCAST" && h.Key != "" && h.Key != key {
+			key = h.Key
+			p("    key %s", printable(h.Key))
+		}
+		text := ""
+		if h.Raw {
+			text = "raw "
+		}
+		text += fmt.Sprintf("state %q, %s", printable(h.Name), h.Type)
+		if h.Value != "" {
+			text += ", " + printable(h.Value)
+		}
+		if h.Type == "BROADCAST" {
+			text += " by " + printable(h.Key)
+		}
+		if h.Namespace != "" && h.Namespace != "VoidNamespace" {
+			text += ", in namespaces of " + printable(h.Namespace)
+		}
+		p("    %s; in %s", text, plural(h.Subtasks, "subtask"))
+		for _, b := range h.Blockers {
+			blockers[b]++
+		}
+	}
+	for _, b := range byCount(blockers) {
+		p("    %s with %s", plural(int(blockers[b]), "state"), printable(b))
 	}
 }
 

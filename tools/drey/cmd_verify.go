@@ -50,7 +50,9 @@ EXAMPLES
   drey verify s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-42
   drey verify /data/savepoints/savepoint-*
 `,
-		flags: func(f *pflag.FlagSet) { f.BoolVar(&deep, "deep", false, "read and decode all state, and check all checksums") },
+		flags: func(f *pflag.FlagSet) {
+			f.BoolVar(&deep, "deep", false, "read and decode all state, and check all checksums")
+		},
 		run: func(ctx context.Context, e *env, args []string) error {
 			uris, err := targets(args)
 			if err != nil {
