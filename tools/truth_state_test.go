@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -344,10 +345,32 @@ func payload(valueType string, v any) (any, error) {
 			return nil, fmt.Errorf("want eight bytes, got %+v", v)
 		}
 		return int64(binary.BigEndian.Uint64(o.Raw)), nil
+	case valueType == sinkFilesType:
+		return recoverable(raw)
 	case valueType == "byte[], shown length and crc32":
 		return fmt.Sprintf("len %d crc32 %x", len(raw), crc32.ChecksumIEEE(raw)), nil
 	}
 	return v, nil
+}
+
+// sinkFilesType is the type of the bucket states of a FileSink, shown as the
+// file that is being written and its length.
+const sinkFilesType = "file that a FileSink writes"
+
+// recoverable finds the LocalRecoverable in a bucket's state: a magic number,
+// length of the file, length of the names of the target and of the file,
+// all little endian, and the names.
+func recoverable(raw []byte) (string, error) {
+	_, b, found := bytes.Cut(raw, []byte("WKt\x1e"))
+	if !found || len(b) < 16 {
+		return "", fmt.Errorf("no recoverable in %q", raw)
+	}
+	length, target, name := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
+	if b = b[16:]; uint64(len(b)) < uint64(target)+uint64(name) {
+		return "", fmt.Errorf("recoverable cut off in %q", raw)
+	}
+	file := string(b[target : target+name])
+	return fmt.Sprintf("%s=%d", file[max(0, strings.Index(file, "sink out/")):], length), nil
 }
 
 // readSplit reads a NumberSequenceSplit as id and "from..to".
