@@ -225,8 +225,10 @@ func (f *rocksFiles) scan(ctx context.Context, out *sink, s *State, family *rock
 func (f *rocksFiles) row(out *sink, s *State, key, value []byte) {
 	e := &out.entry
 	e.State, e.KeyGroup = s, -1
-	err := fmt.Errorf("%w: a key of %d bytes", serializer.ErrCorrupt, len(key))
-	if len(key) >= f.prefix {
+	var err error
+	if len(key) < f.prefix {
+		err = fmt.Errorf("%w: a key of %d bytes", serializer.ErrCorrupt, len(key))
+	} else {
 		e.KeyGroup = groupOf(key[:f.prefix])
 		err = e.fill(key[f.prefix:], value)
 	}
