@@ -28,6 +28,8 @@ type groups struct {
 	offsets []int64
 	// ends has for each offset where the next one is, or the object's end.
 	ends []int64
+	// again says for each offset that a later key group has the same.
+	again []bool
 }
 
 func newGroups(obj *object, o metadata.KeyGroupOffsets, maxParallelism int) (groups, error) {
@@ -43,6 +45,12 @@ func newGroups(obj *object, o metadata.KeyGroupOffsets, maxParallelism int) (gro
 			end = min(end, sorted[i])
 		}
 		g.ends = append(g.ends, end)
+	}
+	g.again = make([]bool, len(o.Offsets))
+	seen := make(map[int64]bool, len(o.Offsets))
+	for i, off := range slices.Backward(o.Offsets) {
+		g.again[i] = seen[off]
+		seen[off] = true
 	}
 	return g, nil
 }
@@ -261,7 +269,7 @@ func (g *groupReader) read(group int) {
 		g.lost("", -1, fmt.Errorf("%w: begins at offset %d of %d", serializer.ErrCorrupt, start, f.obj.Size()))
 		return
 	}
-	if slices.Contains(f.offsets[:i], start) {
+	if f.again[i] {
 		g.lost("", -1, fmt.Errorf("%w: begins at offset %d, as another one does", serializer.ErrCorrupt, start))
 		return
 	}

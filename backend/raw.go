@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 
 	"github.com/drey-state/drey/metadata"
@@ -116,7 +115,7 @@ func (f *rawFile) group(group int) (start, end int64, written bool, err error) {
 	case start == -1:
 		return 0, 0, false, nil
 	}
-	if slices.Contains(f.offsets[i+1:], start) {
+	if f.again[i] {
 		end = start // nothing was written before the next one began
 	}
 	return start, end, true, nil

@@ -79,6 +79,11 @@ func TestFixturesKeyed(t *testing.T) {
 		}
 	})
 	t.Log(kinds)
+	for kind, least := range map[string]int{"4 LIST": 192, "4 MAP": 672, "4 VALUE": 192, "TTL": 7321, "3 TIMERS": 41719} {
+		if kinds[kind] < least {
+			t.Errorf("%s: %d entries, want at least %d", kind, kinds[kind], least)
+		}
+	}
 	report(t, counts, map[string]tally{
 		"canonical":  {handles: 1971, entries: 63610},
 		"heap":       {handles: 890, entries: 23126},

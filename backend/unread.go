@@ -10,9 +10,9 @@ import (
 const (
 	// maxSearched is the largest header, in bytes, in which the ends of
 	// snapshots of unknown classes are searched.
-	maxSearched = 16 << 20
-	// maxTries is how often a header is read in that search.
-	maxTries = 1000
+	maxSearched = 4 << 20
+	// maxRead is how much is read in that search, in bytes.
+	maxRead = 64 << 20
 )
 
 // endFinder reads a header that has snapshots of unknown classes. Such a
@@ -20,10 +20,10 @@ const (
 // behind the snapshot stands a serializer's name, a state or nothing: the one
 // place from which the rest can be read to exactly that end is its own.
 type endFinder struct {
-	data  []byte
-	r     *headerReader
-	read  func(*headerReader)
-	tries int
+	data []byte
+	r    *headerReader
+	read func(*headerReader)
+	left int // of maxRead
 }
 
 // readHeader reads a header that reaches to end, by calling read, perhaps
@@ -38,7 +38,7 @@ func readHeader(src *source, end int64, read func(*headerReader)) *serializer.In
 	if err != nil {
 		return r.in
 	}
-	f := &endFinder{data, newHeaderReader(serializer.NewInput(data)), read, maxTries}
+	f := &endFinder{data, newHeaderReader(serializer.NewInput(data)), read, maxRead}
 	f.r.unread = map[int64]int64{}
 	if !f.find() {
 		f.r = newHeaderReader(serializer.NewInput(data))
@@ -69,7 +69,7 @@ func (f *endFinder) find() bool {
 		if !mayFollow(f.data[end:]) {
 			continue
 		}
-		if f.tries--; f.tries < 0 {
+		if f.left -= len(f.data); f.left < 0 {
 			return false
 		}
 		f.r.unread[start] = int64(end)
