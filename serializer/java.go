@@ -13,18 +13,28 @@ const (
 	formatsAvro = "org.apache.flink.formats.avro.typeutils."
 )
 
-// maxParts bounds how deep serializers are looked for in each other.
-const maxParts = 40
+const (
+	// maxNested bounds how deep serializers are looked for in each other,
+	maxNested = 40
+	// and maxParts how many: objects may share parts, which are unfolded.
+	maxParts = 10000
+)
 
 // modernOf describes a serializer, given as a Java object of Flink 1.2 to 1.7,
 // by the snapshot of Flink 1.8. It never fails: a serializer that is not known
 // becomes a snapshot of an unknown class, which is then the serializer's.
-func modernOf(v javaio.Value, depth int) *Snapshot {
+func modernOf(v javaio.Value) *Snapshot {
+	left := maxParts
+	return modernPart(v, 0, &left)
+}
+
+// modernPart is modernOf for a part of another; left is how many may still follow.
+func modernPart(v javaio.Value, depth int, left *int) *Snapshot {
 	o, ok := v.(*javaio.Object)
-	if !ok || depth > maxParts {
+	if *left--; !ok || *left < 0 || depth > maxNested {
 		return &Snapshot{Class: "?"}
 	}
-	j := javaSerializer{o, depth + 1}
+	j := javaSerializer{o, depth + 1, left}
 	if s := j.composite(o.Class.Name); s != nil {
 		return s
 	}
@@ -68,7 +78,10 @@ func simpleOf(class string) *Snapshot {
 type javaSerializer struct {
 	*javaio.Object
 	depth int
+	left  *int
 }
+
+func (j javaSerializer) part(v javaio.Value) *Snapshot { return modernPart(v, j.depth, j.left) }
 
 // parts describes the serializers in fields; one may hold an array of them.
 func (j javaSerializer) parts(fields ...string) []*Snapshot {
@@ -77,10 +90,10 @@ func (j javaSerializer) parts(fields ...string) []*Snapshot {
 		switch v := j.Field(name).(type) {
 		case *javaio.Array:
 			for _, e := range v.Elements {
-				all = append(all, modernOf(e, j.depth))
+				all = append(all, j.part(e))
 			}
 		default:
-			all = append(all, modernOf(v, j.depth))
+			all = append(all, j.part(v))
 		}
 	}
 	return all
@@ -223,7 +236,7 @@ func (j javaSerializer) pojo() *Snapshot {
 	if a, ok := serializers.(*javaio.Array); ok && len(a.Elements) == len(registered) {
 		for i, e := range registered {
 			if c, ok := e.Key.(*javaio.Class); ok {
-				p.Registered = append(p.Registered, Frame{Name: c.Desc.Name, Key: []byte{}, Snapshot: modernOf(a.Elements[i], j.depth)})
+				p.Registered = append(p.Registered, Frame{Name: c.Desc.Name, Key: []byte{}, Snapshot: j.part(a.Elements[i])})
 			}
 		}
 	}

@@ -286,6 +286,19 @@ func TestJavaSerializers(t *testing.T) {
 	}
 }
 
+// Serializers that share parts are not unfolded without end.
+func TestSharedSerializers(t *testing.T) {
+	// A class of one field has the handles of its description, of the field's type and of the object.
+	var s any = javaObject(base + "LongSerializer")
+	for level := 29; level >= 0; level-- {
+		s = javaObject(base+"MapSerializer", "keySerializer", s, "valueSerializer", handle(4*level+4+3))
+	}
+	snapshot := serializer.ReadLegacyStream(serializer.NewInput(javaStream(s)))
+	if text := snapshot.String(); len(text) > 200000 || !strings.Contains(text, "?") {
+		t.Errorf("%d bytes: %.100s", len(text), text)
+	}
+}
+
 // oldSnapshot is what Flink 1.7 wrote for a serializer whose snapshot was of
 // the old kind: class, a version that tells it, the serializer's object, and what the class writes.
 func oldSnapshot(class string, stream, config []byte) []byte {

@@ -52,7 +52,7 @@ func (s *Snapshot) Modern() *Snapshot {
 // newLegacy makes a snapshot of a serializer's object.
 func newLegacy(class string, root javaio.Value, object, config []byte) *Snapshot {
 	return &Snapshot{Class: class, Version: adapterVersion, Body: &Legacy{
-		Object: object, Config: config, Modern: modernOf(root, 0),
+		Object: object, Config: config, Modern: modernOf(root),
 	}}
 }
 
@@ -221,7 +221,7 @@ func readAdapted(in *Input, class string) Body {
 	if in.err != nil {
 		return nil
 	}
-	return &Legacy{Object: object, Config: t.raw, Modern: modernOf(root, 0)}
+	return &Legacy{Object: object, Config: t.raw, Modern: modernOf(root)}
 }
 
 // legacyFamily knows values that are Java objects. Snapshots of the old kind are

@@ -48,7 +48,7 @@ func (r *typeReader) serializer(v javaio.Value) Serializer {
 		}
 		return framed{t}
 	}
-	if s := modernOf(v, 0); knownClass(s.Class) {
+	if s := modernOf(v); knownClass(s.Class) {
 		return Of(s)
 	}
 	return nil
