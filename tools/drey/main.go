@@ -89,7 +89,7 @@ func (e *env) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&e.json, "json", false, "one JSON document on standard output instead of text, also of an error")
 	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no remarks on standard error")
 	f.BoolVarP(&e.verbose, "verbose", "v", false, "more detail")
-	f.IntVarP(&e.jobs, "jobs", "j", 0, "files to work on at once (default 4 for each CPU, at least 16)")
+	f.IntVarP(&e.jobs, "jobs", "j", 0, "files to work on at once (default 4 for each CPU, at least 16), or parts of state (default one for each CPU)")
 	f.StringVar(&e.s3Endpoint, "s3-endpoint", "", "URL of an S3 server other than AWS")
 	f.BoolVar(&e.s3PathStyle, "s3-path-style", false, "put the bucket into the path, as most servers other than AWS need")
 	f.StringVar(&e.profile, "profile", "", "profile of the AWS configuration files")

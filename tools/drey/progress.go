@@ -116,17 +116,20 @@ func (p *progress) text(elapsed time.Duration) string {
 		full := int(share * cells)
 		fmt.Fprintf(&b, "[%s%s] %3.0f %%, ", strings.Repeat("#", full), strings.Repeat(".", cells-full), 100*share)
 	}
-	if p.total > 0 {
-		fmt.Fprintf(&b, "%d of %s", p.done, plural(p.total, "file"))
-	} else {
-		b.WriteString(plural(p.done, "file"))
+	var parts []string
+	switch {
+	case p.total > 0:
+		parts = append(parts, fmt.Sprintf("%d of %s", p.done, plural(p.total, "file")))
+	case p.done > 0 || p.bytes+p.totalBytes == 0:
+		parts = append(parts, plural(p.done, "file"))
 	}
 	switch {
 	case p.totalBytes > 0:
-		fmt.Fprintf(&b, ", %s of %s", size(p.bytes), size(p.totalBytes))
+		parts = append(parts, fmt.Sprintf("%s of %s", size(p.bytes), size(p.totalBytes)))
 	case p.bytes > 0:
-		fmt.Fprintf(&b, ", %s", size(p.bytes))
+		parts = append(parts, size(p.bytes))
 	}
+	b.WriteString(strings.Join(parts, ", "))
 	if s := elapsed.Seconds(); p.bytes > 0 && s >= 1 {
 		fmt.Fprintf(&b, ", %s/s", size(int64(float64(p.bytes)/s)))
 	}

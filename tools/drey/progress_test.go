@@ -17,6 +17,7 @@ func TestProgressText(t *testing.T) {
 	}{
 		{"files only", false, 3, 12, 0, 0, time.Second, "checking: 3 of 12 files"},
 		{"no totals", false, 3, 0, 2048, 0, 2 * time.Second, "checking: 3 files, 2.0 KiB, 1.0 KiB/s"},
+		{"bytes only", false, 0, 0, 1 << 20, 4 << 20, 4 * time.Second, "checking: 1.0 MiB of 4.0 MiB, 256.0 KiB/s"},
 		{"line", false, 3, 12, 1 << 20, 4 << 20, 4 * time.Second, "checking: 3 of 12 files, 1.0 MiB of 4.0 MiB, 256.0 KiB/s"},
 		{"bar", true, 3, 12, 1 << 20, 4 << 20, 4 * time.Second, "checking: [######..................]  25 %, 3 of 12 files, 1.0 MiB of 4.0 MiB, 256.0 KiB/s"},
 		{"more than there is", true, 13, 12, 0, 0, time.Second, "checking: [########################] 100 %, 13 of 12 files"},
