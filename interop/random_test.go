@@ -30,7 +30,8 @@ import (
 const randomCases = 6
 
 // TestRandom lets Flink take snapshots of every kind of jobs whose state is
-// random, and compares all that drey reads from them with what the jobs held.
+// random, and compares all that drey reads from them with what the jobs held;
+// drey verify --deep finds nothing wrong.
 // DREY_SEED repeats a run.
 func TestRandom(t *testing.T) {
 	seed := cmp.Or(os.Getenv("DREY_SEED"), strconv.FormatInt(time.Now().UnixNano()%1_000_000, 10))
@@ -48,10 +49,12 @@ func TestRandom(t *testing.T) {
 				t.Fatal(err)
 			}
 			snapshots, entries := 0, 0
+			verify := []string{"verify", "--deep"}
 			for _, file := range files {
 				var truth randomTruth
 				decode(t, read(t, file), &truth)
 				for _, s := range truth.Snapshots {
+					verify = append(verify, filepath.Join(filepath.Dir(file), s.Dir))
 					name := truth.Case + "/" + filepath.Base(s.Dir)
 					t.Run(name, func(t *testing.T) {
 						n := compareRandom(t, filepath.Join(filepath.Dir(file), s.Dir), s)
@@ -61,6 +64,7 @@ func TestRandom(t *testing.T) {
 					})
 				}
 			}
+			drey(t, nil, verify...)
 			t.Logf("Flink %s: %d snapshots, %d entries", v, snapshots, entries)
 			if snapshots < 20 || entries < 20_000 {
 				t.Errorf("%d snapshots, %d entries are too few", snapshots, entries)
