@@ -124,17 +124,26 @@ type problemKey struct {
 	state, text string
 }
 
+// mostDistinct is how many problems are told apart; further ones are counted by handle.
+const mostDistinct = 1000
+
 // add takes a problem in and says whether it is a new one.
 func (l *problemList) add(u *unit, p *StateProblem) bool {
 	k := problemKey{u, p.State, p.Text}
+	var group *keyGroupError
+	switch {
+	case errors.As(p.err, &group):
+		k.text = "" // one example is enough
+	case len(l.list) >= mostDistinct && l.seen[k] == nil:
+		k = problemKey{u, "", ""}
+		p.State, p.Text, p.Offset = "", "further problems", -1
+	}
 	if old := l.seen[k]; old != nil {
 		old.Times++
 		if old.Lost >= 0 && p.Lost >= 0 {
 			old.Lost += p.Lost
 		}
-		if old.KeyGroups != p.KeyGroups {
-			old.KeyGroups = joinGroups(old.KeyGroups, p.KeyGroups)
-		}
+		old.KeyGroups = joinGroups(old.KeyGroups, p.KeyGroups)
 		return false
 	}
 	if l.seen == nil {
@@ -143,6 +152,16 @@ func (l *problemList) add(u *unit, p *StateProblem) bool {
 	l.seen[k] = p
 	l.list = append(l.list, p)
 	return true
+}
+
+// keyGroupError says that a key is in a key group that it does not hash to.
+type keyGroupError struct {
+	key   []byte // as JSON
+	group int    // that it belongs to
+}
+
+func (e *keyGroupError) Error() string {
+	return fmt.Sprintf("keys of other key groups, such as key %s of key group %d", e.key, e.group)
 }
 
 // groupText names a range of key groups.
@@ -157,7 +176,7 @@ func groupText(r keygroup.Range) string {
 func joinGroups(a, b string) string {
 	const most = 60
 	switch {
-	case a == "" || b == "" || strings.HasSuffix(a, " ..."):
+	case a == "" || b == "" || a == b || strings.HasSuffix(a, ", "+b) || strings.HasSuffix(a, " ..."):
 		return a
 	case len(a) > most:
 		return a + " ..."

@@ -194,7 +194,7 @@ func (c *deepChecker) place(e *backend.Entry) error {
 			return nil
 		}
 		key, _ := e.AppendKeyJSON(nil) // it was decoded before
-		err = fmt.Errorf("%w: key %s belongs to key group %d", serializer.ErrCorrupt, key, group)
+		return &backend.LostError{State: e.State.Meta.Name, KeyGroup: e.KeyGroup, Entries: -1, Err: &keyGroupError{key, group}}
 	}
 	return &backend.LostError{State: e.State.Meta.Name, KeyGroup: e.KeyGroup, Entries: 1, Err: err}
 }

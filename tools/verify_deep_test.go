@@ -2,10 +2,13 @@ package tools
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/drey-state/drey/metadata"
 )
 
 // TestVerifyDeepFixtures finds no damage in what real Flink wrote.
@@ -68,5 +71,39 @@ func TestVerifyDeepFixtures(t *testing.T) {
 	t.Logf("%d snapshots, %d entries, %d keys in their key group; %d problems of missing files; keys not checked: %v", snapshots, entries, checked, missing, unchecked)
 	if snapshots < 500 || checked < 100_000 {
 		t.Error("too few")
+	}
+}
+
+// TestVerifyDeepMemory: millions of problems don't make a report of millions.
+// The keys of the generated state are not in the key groups that they hash to.
+func TestVerifyDeepMemory(t *testing.T) {
+	fsys := newGeneratedFS()
+	_, s := fsys.add(t, "file:/a", 500, -1)
+	d, err := VerifyDeep(t.Context(), fsys, s, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Damage) != 2 || d.Entries != 2*500*generatedGroups {
+		t.Fatalf("%d problems, %d entries", len(d.Damage), d.Entries)
+	}
+	for _, p := range d.Damage {
+		// Of 128 numbers about one is in its key group.
+		if n := int64(p.Times); n < 490*generatedGroups || p.State == "" {
+			t.Errorf("got %+v", p)
+		}
+	}
+	if d.KeysChecked+int64(d.Damage[0].Times+d.Damage[1].Times) != d.Entries {
+		t.Errorf("%d keys checked", d.KeysChecked)
+	}
+}
+
+func TestProblemListIsBounded(t *testing.T) {
+	u := &unit{op: new(metadata.Operator)}
+	var l problemList
+	for i := range 5000 {
+		l.add(u, newProblem(u, "", fmt.Errorf("offset %d", i)))
+	}
+	if len(l.list) != mostDistinct+1 || l.list[mostDistinct].Times != 5000-mostDistinct {
+		t.Errorf("%d problems", len(l.list))
 	}
 }
