@@ -258,6 +258,9 @@ func (c *comparer) compareOperator(path string, want truthState, got *stateConte
 		c.diff(path, "distributed by %s, want %s", got.mode, mode)
 	}
 	if mode == metadata.ModeBroadcast {
+		if len(got.maps) == 0 && len(want.Entries) > 0 {
+			c.diff(path, "no subtask has a copy")
+		}
 		for subtask, m := range got.maps {
 			c.elements += len(m)
 			c.matchMap(fmt.Sprintf("%s, subtask %d", path, subtask), notationOf(want.ValueType), want.Entries, m)
