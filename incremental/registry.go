@@ -22,6 +22,9 @@ var ErrKnown = errors.New("in the registry already")
 // knows of files in slices. The number of a file that nobody uses any more is given to another.
 type FileID uint32
 
+// DirID is the number of a directory in which files of a [Registry] lie, below [Registry.DirLimit].
+type DirID uint32
+
 // SnapshotID is the number of a snapshot in a [Registry]. It is never given to another.
 type SnapshotID uint32
 
@@ -280,6 +283,30 @@ func (r *Registry) File(id FileID) File {
 		return File{}
 	}
 	return r.file(id)
+}
+
+// Dir gives the number of the directory that a file lies in, for a file of the registry.
+func (r *Registry) Dir(id FileID) DirID {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return DirID(r.files.entries[id].parent)
+}
+
+// DirLimit is above the number of every directory.
+func (r *Registry) DirLimit() DirID {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return DirID(len(r.dirs.entries))
+}
+
+// DirURI is the canonical spelling of a directory; "" if no file in it is used.
+func (r *Registry) DirURI(id DirID) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if int(id) >= len(r.dirs.entries) {
+		return ""
+	}
+	return string(r.dirs.name(uint32(id)))
 }
 
 // Uses is the number of snapshots that use a file; 0 if there is no such file.

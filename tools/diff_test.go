@@ -109,7 +109,7 @@ func TestDiffFiles(t *testing.T) {
 			shared = append(shared, file(t, n, 10))
 		}
 		s := emptySnapshot(metadata.Version4, 3)
-		s.Operators = []metadata.Operator{operator("a", &metadata.SubtaskState{ManagedKeyed: incremental(inline("m", 2), shared, nil)})}
+		s.Operators = []metadata.Operator{operator("a", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(inline("m", 2), shared, nil)})}
 		return s
 	}
 	putMetadata(t, fsys, "s3://b/one", snapshot("s3://b/x/f1", "s3a://b/x/f2", "s3://b/x/f3"))

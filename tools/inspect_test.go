@@ -66,7 +66,7 @@ func TestD02InspectSelfContained(t *testing.T) {
 	for v := metadata.Version3; v <= metadata.Version6; v++ {
 		for name, keyed := range map[string]metadata.Keyed{
 			"canonical": wholeKeyGroups(metadata.KeyGroupsSavepoint, relative("kg", 100)),
-			"native":    incremental(inline("m", 5), []metadata.Stream{relative("s1", 10), relative("s2", 20)}, []metadata.Stream{relative("p", 3)}),
+			"native":    incrementalHandle(inline("m", 5), []metadata.Stream{relative("s1", 10), relative("s2", 20)}, []metadata.Stream{relative("p", 3)}),
 		} {
 			t.Run(fmt.Sprintf("v%d %s", v, name), func(t *testing.T) {
 				fsys := storage.NewMemory()
@@ -106,7 +106,7 @@ func savepoint214(t testing.TB, dir string) *metadata.Snapshot {
 		private = append(private, relative(fmt.Sprintf("%08d-1111-4000-8000-000000000000", i), 7))
 	}
 	private = append(private, inline("x", 3), inline("y", 3))
-	keyed := incremental(file(t, dir+"/meta", 5), shared, private)
+	keyed := incrementalHandle(file(t, dir+"/meta", 5), shared, private)
 	return &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{
 		operator("a", &metadata.SubtaskState{ManagedKeyed: keyed, ManagedOperator: operatorState([]string{"n"}, relative("o", 4))}),
 		operator("b", &metadata.SubtaskState{ManagedOperator: operatorState([]string{"m"}, inline("z", 3))}),
@@ -148,7 +148,7 @@ func TestD04InspectEntropy(t *testing.T) {
 	chk := job + "/chk-5"
 	meta := file(t, "s3://b/vvvv/ck/"+jobA+"/chk-5/m", 1)
 	s := &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, CheckpointID: 5,
-		Operators: []metadata.Operator{operator("a", &metadata.SubtaskState{ManagedKeyed: incremental(meta, shared, nil)})}}
+		Operators: []metadata.Operator{operator("a", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(meta, shared, nil)})}}
 	putMetadata(t, fsys, chk, s)
 	r := inspected(t, fsys, chk, InspectOptions{})
 	if c := r.SelfContained; c.Scattered != 41 || c.ByPlace[PlaceShared] != 40 || c.ByPlace[PlaceOwn] != 1 {
@@ -198,7 +198,7 @@ func TestD07InspectAndVerifyOddNames(t *testing.T) {
 				put(t, fsys, where+"/other "+name+"/"+name, 6)
 				op := operator(name, &metadata.SubtaskState{
 					ManagedOperator: operatorState([]string{"x"}, &metadata.RelativeFile{Path: text(t, "rel "+name), Size: 5}),
-					ManagedKeyed:    incremental(inline("m", 1), []metadata.Stream{file(t, where+"/other "+name+"/"+name, 6)}, nil),
+					ManagedKeyed:    incrementalHandle(inline("m", 1), []metadata.Stream{file(t, where+"/other "+name+"/"+name, 6)}, nil),
 				})
 				op.Name, op.UID = text(t, name), text(t, name)
 				op.Subtasks[0].State.ManagedOperator[0].States[0].Name = text(t, name)
@@ -225,7 +225,7 @@ func TestD08InspectWindowsPaths(t *testing.T) {
 	}
 	s := &metadata.Snapshot{Version: metadata.Version2, Operators: []metadata.Operator{operator("a", &metadata.SubtaskState{
 		ManagedKeyed: &metadata.Incremental{V1: true, BackendID: "b", KeyGroups: metadata.KeyGroupRange{Count: 128}, Meta: file(t, "C:/flink/ck/m", 1),
-			Shared: incremental(nil, shared, nil).Shared},
+			Shared: incrementalHandle(nil, shared, nil).Shared},
 	})}}
 	putMetadata(t, fsys, "file:/copy/savepoint-1", s)
 	r := inspected(t, fsys, "file:/copy/savepoint-1", InspectOptions{})
@@ -274,7 +274,7 @@ func TestD13InspectNamesTheParent(t *testing.T) {
 		shared = append(shared, file(t, fmt.Sprintf("%s/f%d", a, i), 10))
 	}
 	putMetadata(t, fsys, b, &metadata.Snapshot{Version: metadata.Version3, Operators: []metadata.Operator{
-		operator("a", &metadata.SubtaskState{ManagedKeyed: incremental(relative("own", 4), shared, nil)}),
+		operator("a", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(relative("own", 4), shared, nil)}),
 	}})
 	r := inspected(t, fsys, b, InspectOptions{})
 	if r.SelfContained.ByPlace[PlaceOtherSavepoint] != 12 || r.SelfContained.Relative != 1 {
@@ -333,7 +333,7 @@ func TestReferencesCountOnce(t *testing.T) {
 	for i := range 10 {
 		shared = append(shared, &metadata.Segment{Start: int64(i * 50), Size: 50, Path: merged, LogicalFileID: metadata.Text(fmt.Sprint(i))})
 	}
-	st := &metadata.SubtaskState{ManagedKeyed: incremental(inline("m", 5), shared, nil)}
+	st := &metadata.SubtaskState{ManagedKeyed: incrementalHandle(inline("m", 5), shared, nil)}
 	for i := range 8 {
 		st.InputChannels = append(st.InputChannels, metadata.ChannelState{Channel: int32(i), Offsets: []int64{int64(4 + 100*i)}, Size: 100, Delegate: relative("in", 1000)})
 		st.OutputChannels = append(st.OutputChannels, metadata.ChannelState{Channel: int32(i), Offsets: []int64{int64(4 + 100*i)}, Size: 100, Delegate: relative("out", 1000)})

@@ -125,7 +125,7 @@ func TestD24Latest(t *testing.T) {
 func TestD25EveryPrefix(t *testing.T) {
 	for v := metadata.Version2; v <= metadata.Version6; v++ {
 		t.Run(fmt.Sprint("v", v), func(t *testing.T) {
-			keyed := incremental(file(t, "s3://b/meta", 5), []metadata.Stream{file(t, "s3://b/s1", 10), inline("x", 4)}, []metadata.Stream{file(t, "s3://b/p", 3)})
+			keyed := incrementalHandle(file(t, "s3://b/meta", 5), []metadata.Stream{file(t, "s3://b/s1", 10), inline("x", 4)}, []metadata.Stream{file(t, "s3://b/p", 3)})
 			keyed.V1 = v <= metadata.Version3
 			s := emptySnapshot(v, 7)
 			s.MasterStates = []metadata.MasterState{{Version: 1, Name: "hook", Payload: []byte("abc")}}

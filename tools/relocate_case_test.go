@@ -66,8 +66,8 @@ func file(t testing.TB, path string, n int) *metadata.File {
 	return &metadata.File{Path: text(t, path), Size: int64(n)}
 }
 
-// incremental makes the state of a store with shared and private files.
-func incremental(meta metadata.Stream, shared, private []metadata.Stream) *metadata.Incremental {
+// incrementalHandle makes the state of a store with shared and private files.
+func incrementalHandle(meta metadata.Stream, shared, private []metadata.Stream) *metadata.Incremental {
 	h := &metadata.Incremental{BackendID: "b0", KeyGroups: metadata.KeyGroupRange{Count: 128}, Meta: meta, ID: "id"}
 	for i, s := range shared {
 		h.Shared = append(h.Shared, metadata.LocalFile{LocalName: metadata.Text(fmt.Sprintf("%06d.sst", i+7)), Stream: s})
@@ -198,7 +198,7 @@ func TestD02AlreadyRelocatable(t *testing.T) {
 		put(t, fsys, sp+"/g", 6)
 		s := &metadata.Snapshot{Version: v, Operators: []metadata.Operator{operator("op", &metadata.SubtaskState{
 			ManagedOperator: operatorState([]string{"s"}, &metadata.ByteStream{Name: "file:/looks/like/a/path", Data: []byte("x")}),
-			ManagedKeyed:    incremental(&metadata.RelativeFile{Path: "f", Size: 5}, []metadata.Stream{&metadata.RelativeFile{Path: "g", Size: 6}}, nil),
+			ManagedKeyed:    incrementalHandle(&metadata.RelativeFile{Path: "f", Size: 5}, []metadata.Stream{&metadata.RelativeFile{Path: "g", Size: 6}}, nil),
 		})}}
 		if v >= metadata.Version4 {
 			s.Properties = metadata.NullProperties
@@ -231,7 +231,7 @@ func mixed(t testing.TB, fsys storage.FS, sp string) {
 			ManagedOperator: operatorState([]string{"s"}, &metadata.ByteStream{Name: text(t, sp+"/never-made"), Data: []byte("inline")})}})
 	}
 	putMetadata(t, fsys, sp, &metadata.Snapshot{Version: metadata.Version3, Operators: []metadata.Operator{
-		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(&metadata.RelativeFile{Path: "rel", Size: 3}, shared, nil)}),
+		operator("op", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(&metadata.RelativeFile{Path: "rel", Size: 3}, shared, nil)}),
 		{ID: metadata.UIDHash("in"), Parallelism: 3, MaxParallelism: 128, Subtasks: inline},
 	}})
 }
@@ -301,7 +301,7 @@ func TestD04EntropyScatteredFilesAreGathered(t *testing.T) {
 			shared = append(shared, file(t, name, 20+i))
 		}
 		putMetadata(t, fsys, chk, &metadata.Snapshot{Version: metadata.Version3, Operators: []metadata.Operator{
-			operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(shared[0], shared[1:], nil)})}})
+			operator("op", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(shared[0], shared[1:], nil)})}})
 		for _, relative := range []bool{false, true} {
 			dst := fmt.Sprintf("s3://c/%d-%v", n, relative)
 			p := relocated(t, fsys, chk, dst, RelocateOptions{MakeRelative: relative})
@@ -339,7 +339,7 @@ func TestD05FilesThatStayedBehindArePulledIn(t *testing.T) {
 	}
 	put(t, fsys, job+"/chk-9/m", 9)
 	putMetadata(t, fsys, job+"/chk-9", &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{
-		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(&metadata.RelativeFile{Path: "m", Size: 9}, shared, private)})}})
+		operator("op", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(&metadata.RelativeFile{Path: "m", Size: 9}, shared, private)})}})
 	relocated(t, fsys, job+"/chk-9", "s3://c/whole", RelocateOptions{})
 	checkComplete(t, fsys, "s3://c/whole")
 
@@ -362,7 +362,7 @@ func TestD06OtherSpellingsOfSchemeAndAuthority(t *testing.T) {
 		shared = append(shared, file(t, n, 10+i))
 	}
 	putMetadata(t, fsys, dir, &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{
-		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(shared[0], shared[1:], nil)})}})
+		operator("op", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(shared[0], shared[1:], nil)})}})
 	// One rule switches the name service of all spellings that name it. That of
 	// the default file system can be any, so that it is not guessed.
 	o := RelocateOptions{MetadataOnly: true, Unchecked: true, Output: "hdfs://ns1/new", Rewrite: []Rule{{"hdfs://ns1", "hdfs://ns2"}}}
@@ -378,7 +378,7 @@ func TestD06OtherSpellingsOfSchemeAndAuthority(t *testing.T) {
 	s3 := storage.NewMemory()
 	put(t, s3, "s3://b/ck/"+jobA+"/shared/a", 10)
 	putMetadata(t, s3, "s3://b/ck/"+jobA+"/chk-1", &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{
-		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(file(t, "s3a://b/ck/"+jobA+"/shared/a", 10), nil, nil)})}})
+		operator("op", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(file(t, "s3a://b/ck/"+jobA+"/shared/a", 10), nil, nil)})}})
 	relocated(t, s3, "s3://b/ck/"+jobA+"/chk-1", "s3p://c/x", RelocateOptions{Rewrite: []Rule{{"s3://b", "s3p://c"}}})
 	if p := paths(t, s3, "s3://c/x"); p["s3p://c/ck/"+jobA+"/shared/a"] != 1 {
 		t.Errorf("%v", p)
@@ -414,7 +414,7 @@ func TestD08WindowsPaths(t *testing.T) {
 		shared = append(shared, file(t, n, 10+i))
 	}
 	putMetadata(t, fsys, dir, &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{
-		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(shared[0], shared[1:], nil)})}})
+		operator("op", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(shared[0], shared[1:], nil)})}})
 	refused(t, fsys, dir, "file:"+root+"/to", RelocateOptions{}, "C:/flink/data", "--moved")
 	relocated(t, fsys, dir, "file:"+root+"/to", RelocateOptions{Moved: []Rule{{"file:/C:/flink", "file:" + root + "/elsewhere-not"}, {`C:\flink\data`, "file:" + root + "/elsewhere"}}})
 	checkComplete(t, fsys, "file:"+root+"/to")
@@ -463,7 +463,7 @@ func many(t testing.TB, fsys storage.FS, n int) string {
 		shared = append(shared, file(t, u, 100+i))
 	}
 	putMetadata(t, fsys, job+"/chk-9", &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{
-		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(&metadata.ByteStream{Name: "m"}, shared, nil)})}})
+		operator("op", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(&metadata.ByteStream{Name: "m"}, shared, nil)})}})
 	return job + "/chk-9"
 }
 
@@ -568,7 +568,7 @@ func TestRulesThatCollide(t *testing.T) {
 		dir := fmt.Sprintf("%s/%d", sp, other.Tag())
 		put(t, fsys, dir+"/f", 5)
 		putMetadata(t, fsys, dir, &metadata.Snapshot{Version: metadata.Version3, Operators: []metadata.Operator{
-			operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(file(t, "s3://b/one/f", 5), []metadata.Stream{other}, nil)})}})
+			operator("op", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(file(t, "s3://b/one/f", 5), []metadata.Stream{other}, nil)})}})
 		refused(t, fsys, dir, "s3://c/x", RelocateOptions{Rewrite: []Rule{{"s3://b/one", "s3://c/x"}, {"s3://b/two", "s3://c/x"}}}, "would become s3://c/x/f", "must differ")
 		wantNothing(t, fsys, "s3://c")
 		relocated(t, fsys, dir, "s3://d/"+storage.Base(dir), RelocateOptions{})
@@ -647,7 +647,7 @@ func TestD13DerivedSavepointMadeIndependent(t *testing.T) {
 	}
 	put(t, fsys, b+"/own", 7)
 	putMetadata(t, fsys, b, &metadata.Snapshot{Version: metadata.Version3, Operators: []metadata.Operator{
-		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(&metadata.RelativeFile{Path: "own", Size: 7}, shared, nil)})}})
+		operator("op", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(&metadata.RelativeFile{Path: "own", Size: 7}, shared, nil)})}})
 	relocated(t, fsys, b, "s3://c/b", RelocateOptions{})
 	for info := range fsys.List(t.Context(), a) {
 		if err := fsys.Delete(t.Context(), info.URI); err != nil {

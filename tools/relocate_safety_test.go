@@ -15,7 +15,7 @@ import (
 // oneFile names one file of 5 bytes.
 func oneFile(t testing.TB, version metadata.Version, path string) *metadata.Snapshot {
 	s := &metadata.Snapshot{Version: version, Operators: []metadata.Operator{
-		operator("op", &metadata.SubtaskState{ManagedKeyed: incremental(file(t, path, 5), nil, nil)})}}
+		operator("op", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(file(t, path, 5), nil, nil)})}}
 	if version >= metadata.Version4 {
 		s.Properties = metadata.NullProperties
 	}

@@ -41,7 +41,7 @@ func incremental36(t testing.TB, fsys storage.FS) (dir string) {
 			put(t, fsys, dir+"/"+name, 20+i)
 			private = append(private, relative(name, 20+i))
 		}
-		h := incremental(inline("m", 5), shared, private)
+		h := incrementalHandle(inline("m", 5), shared, private)
 		h.KeyGroups = metadata.KeyGroupRange{Start: int32(64 * sub), Count: 64}
 		op.Subtasks = append(op.Subtasks, metadata.Subtask{Index: int32(sub), State: &metadata.SubtaskState{ManagedKeyed: h}})
 	}
@@ -120,7 +120,7 @@ func TestVerifySizes(t *testing.T) {
 			{Stream: file(t, "s3://b/dstl/gone", 10)},
 		}},
 	}}
-	raw := incremental(relative("short", 10), []metadata.Stream{
+	raw := incrementalHandle(relative("short", 10), []metadata.Stream{
 		&metadata.RelativeFile{Path: "unknown", Size: -1}, segment("s3://b/merged", 50, 50), segment("s3://b/merged-long", 50, 50),
 		file(t, dir+"/unknown", 77), // another handle of the same file
 	}, []metadata.Stream{segment("s3://b/merged", -1, 50)})
@@ -180,7 +180,7 @@ func TestFLINK39964(t *testing.T) {
 	put(t, fsys, sp+"/_metadata", 1)
 	put(t, fsys, dir+"/own", 5)
 	putMetadata(t, fsys, dir, &metadata.Snapshot{Version: metadata.Version4, CheckpointID: 2, Properties: metadata.NullProperties, Operators: []metadata.Operator{
-		operator("a", &metadata.SubtaskState{ManagedKeyed: incremental(relative("own", 5), []metadata.Stream{relative("000007", 70)}, nil)}),
+		operator("a", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(relative("own", 5), []metadata.Stream{relative("000007", 70)}, nil)}),
 	}})
 	c := verified(t, fsys, dir).Snapshots[0]
 	if c.Verdict != VerdictDamaged || c.Missing != 1 {
@@ -242,7 +242,7 @@ func TestVerifySeveral(t *testing.T) {
 	put(t, mem, job+"/shared/x", 10)
 	for i := range 3 {
 		putMetadata(t, mem, fmt.Sprintf("%s/chk-%d", job, i+1), &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, CheckpointID: int64(i + 1),
-			Operators: []metadata.Operator{operator("a", &metadata.SubtaskState{ManagedKeyed: incremental(inline("m", 1), []metadata.Stream{file(t, job+"/shared/x", 10+i/2)}, nil)})}})
+			Operators: []metadata.Operator{operator("a", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(inline("m", 1), []metadata.Stream{file(t, job+"/shared/x", 10+i/2)}, nil)})}})
 	}
 	put(t, mem, "s3://b/bad/_metadata", 100)
 	var mu sync.Mutex
@@ -391,7 +391,7 @@ func TestVerifyManyFilesInOneDirectory(t *testing.T) {
 		shared = append(shared, file(t, uri, 10))
 	}
 	s := emptySnapshot(metadata.Version4, 1)
-	s.Operators = []metadata.Operator{operator("a", &metadata.SubtaskState{ManagedKeyed: incremental(inline("m", 1), shared, nil)})}
+	s.Operators = []metadata.Operator{operator("a", &metadata.SubtaskState{ManagedKeyed: incrementalHandle(inline("m", 1), shared, nil)})}
 	putMetadata(t, mem, job+"/chk-1", s)
 	remove(t, mem, job+"/shared/0500")
 	stats := 0

@@ -1,0 +1,234 @@
+package tools
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drey-state/drey/storage"
+)
+
+// causeCode is an index into causes.
+type causeCode uint8
+
+const (
+	causeInProgress causeCode = iota
+	causeYoung
+	causeAborted
+	causeSuperseded
+	causeStray
+	causeNoMetadata
+	causeBetween
+	causeBefore
+	causeAfter
+	causeNoCheckpoint
+	causeAttempt
+	causeWriting
+	causeNoTime
+	causeFuture
+	causeWorking
+	causeUnreadable
+	causeCopy
+	causeMarker
+	causeName
+	causeOutside
+)
+
+// Why a file that no snapshot uses is there, or why that is not decided.
+const (
+	CauseInProgress   = "checkpoint in progress"
+	CauseYoung        = "not older than the grace period"
+	CauseAborted      = "aborted checkpoint"
+	CauseSuperseded   = "checkpoint without metadata, superseded by a later one"
+	CauseStray        = "beside metadata that does not name it"
+	CauseNoMetadata   = "savepoint without metadata"
+	CauseBetween      = "written between two retained checkpoints: a checkpoint that failed, or state that they no longer use"
+	CauseBefore       = "older than the oldest retained checkpoint"
+	CauseAfter        = "newer than the newest completed checkpoint: a checkpoint that failed"
+	CauseNoCheckpoint = "of a job without a completed checkpoint"
+	CauseAttempt      = "working directory of an earlier attempt"
+	CauseWriting      = "interrupted writing of metadata"
+	CauseNoTime       = "modification time unknown"
+	CauseFuture       = "modification time in the future"
+	CauseWorking      = "working directory of the last attempt, which may be running"
+	CauseUnreadable   = "beside metadata that can't be read"
+	CauseCopy         = "a copy of metadata"
+	CauseMarker       = "stands for a directory"
+	CauseName         = "not a name that Flink gives"
+	CauseOutside      = "outside of Flink's directories"
+)
+
+var causes = [...]string{CauseInProgress, CauseYoung, CauseAborted, CauseSuperseded, CauseStray, CauseNoMetadata, CauseBetween, CauseBefore, CauseAfter,
+	CauseNoCheckpoint, CauseAttempt, CauseWriting, CauseNoTime, CauseFuture, CauseWorking, CauseUnreadable, CauseCopy, CauseMarker, CauseName, CauseOutside}
+
+// skew is by how much a store's clock may be ahead without a file of it counting as one of the future.
+const skew = 5 * time.Minute
+
+// settle sorts out what was taken up before the snapshot that uses it.
+func (a *audit) settle() {
+	a.held.sort()
+	kept := a.held.list[:0]
+	for _, f := range a.held.list {
+		if id, ok := a.registry.Find(a.held.uri(&f)); ok {
+			a.find(id, f.size)
+			continue
+		}
+		if isMetadataName(string(a.held.name(&f))) {
+			// Unreadable metadata is listed as such, not as a file that nobody uses.
+			if !a.unreadable[a.registry.Key(a.held.uri(&f))] {
+				continue
+			}
+		}
+		kept = append(kept, f)
+	}
+	a.held.list = kept
+	a.grow()
+	a.enterJobs()
+}
+
+// judgeFiles decides about every file that no snapshot uses, and counts it.
+func (a *audit) judgeFiles() {
+	type group struct {
+		month  string
+		status FileStatus
+		cause  causeCode
+	}
+	groups := map[group]*AuditCount{}
+	for i := range a.held.list {
+		f := &a.held.list[i]
+		p := a.layouts.of(a.registry.Key(a.held.dirs[f.dir]))
+		f.verdict = a.judge(f, p)
+		a.report.Totals.add(f.status, f.size)
+		a.count(p, f.status, f.size)
+		g := group{status: f.status, cause: f.cause}
+		if f.time != 0 {
+			g.month = f.modTime().Format("2006-01")
+		}
+		if groups[g] == nil {
+			groups[g] = new(AuditCount)
+		}
+		groups[g].add(f.size)
+	}
+	a.report.Groups = []AuditGroup{}
+	for _, g := range slices.SortedFunc(maps.Keys(groups), func(x, y group) int {
+		if c := strings.Compare(x.month, y.month); c != 0 {
+			return c
+		}
+		return int(x.cause) - int(y.cause)
+	}) {
+		a.report.Groups = append(a.report.Groups, AuditGroup{g.month, g.status, causes[g.cause], *groups[g]})
+	}
+}
+
+// count enters a file into the usage of its job.
+func (a *audit) count(p place, s FileStatus, size int64) {
+	if p.job == "" {
+		a.loose.add(p.area, s, size)
+		return
+	}
+	j := a.book.of(p.job)
+	j.Totals.add(s, size)
+	j.usage.add(p.area, s, size)
+}
+
+// jobOf gives the job that wrote into a place, nil if none is known.
+func (a *audit) jobOf(p place) *AuditJob {
+	if p.job != "" {
+		return a.book.find(p.job)
+	}
+	if p.area == AreaSavepoint {
+		return a.book.ofSavepoint(p.dir)
+	}
+	return nil
+}
+
+// judge decides about a file that no snapshot uses.
+func (a *audit) judge(f *heldFile, p place) verdict {
+	undecided := func(c causeCode) verdict { return verdict{FileUndecided, c} }
+	name := string(a.held.name(f))
+	writing := strings.HasPrefix(name, "._metadata")
+	switch {
+	case isMetadataName(name):
+		return undecided(causeUnreadable)
+	case strings.HasPrefix(name, MetadataName), oldMetadataPattern.MatchString(name):
+		return undecided(causeCopy)
+	case name == "", strings.HasSuffix(name, "_$folder$"):
+		return undecided(causeMarker)
+	case p.area == AreaOther:
+		return undecided(causeOutside)
+	case !uuidPattern.MatchString(name) && !writing:
+		return undecided(causeName)
+	case (p.area == AreaCheckpoint || p.area == AreaSavepoint) && a.unreadable[storage.Join(p.dir, MetadataName)]:
+		return undecided(causeUnreadable)
+	case p.area == AreaWorking && p.attempt >= a.attempts[p.task]:
+		return undecided(causeWorking)
+	}
+	j := a.jobOf(p)
+	t := f.modTime()
+	limit := a.now
+	newest := int64(-1)
+	if j != nil && j.Newest >= 0 {
+		newest = j.Newest
+		if j.NewestTime.Before(limit) {
+			limit = j.NewestTime
+		}
+	}
+	switch {
+	case t.IsZero(), limit.IsZero():
+		return undecided(causeNoTime)
+	case t.After(a.now.Add(skew)):
+		return undecided(causeFuture)
+	}
+	running := p.area == AreaCheckpoint && !a.layouts.snapshots[p.dir] && p.checkpoint > newest
+	if t.After(limit.Add(-a.grace)) {
+		if running && t.After(a.now.Add(-a.grace)) {
+			return verdict{FileYoung, causeInProgress}
+		}
+		return verdict{FileYoung, causeYoung}
+	}
+	return verdict{FileUnreferenced, a.cause(p, j, t, running, writing)}
+}
+
+// cause says why an old file is there.
+func (a *audit) cause(p place, j *AuditJob, t time.Time, running, writing bool) causeCode {
+	switch {
+	case writing:
+		return causeWriting
+	case (p.area == AreaCheckpoint || p.area == AreaSavepoint) && a.layouts.snapshots[p.dir]:
+		return causeStray
+	case running:
+		return causeAborted
+	case p.area == AreaCheckpoint:
+		return causeSuperseded
+	case p.area == AreaSavepoint:
+		return causeNoMetadata
+	case p.area == AreaWorking:
+		return causeAttempt
+	case j == nil || len(j.completed) == 0:
+		return causeNoCheckpoint
+	}
+	switch after, before := j.between(t); {
+	case after < 0:
+		return causeBefore
+	case before < 0:
+		return causeAfter
+	}
+	return causeBetween
+}
+
+// describe gives a file that no snapshot uses. It may run concurrently if each has its own l.
+func (a *audit) describe(l *layouts, f *heldFile) AuditFile {
+	p := l.of(a.registry.Key(a.held.dirs[f.dir]))
+	file := AuditFile{
+		URI: a.held.uri(f), Size: f.size, ModTime: f.modTime(), Status: f.status, Cause: causes[f.cause],
+		Area: p.area, TaskOwned: p.taskOwned, Dir: p.dir, After: -1, Before: -1,
+	}
+	if p.job != "" {
+		file.Job = a.book.find(p.job).Dir
+	}
+	if j := a.jobOf(p); j != nil && f.time != 0 {
+		file.After, file.Before = j.between(f.modTime())
+	}
+	return file
+}
