@@ -50,29 +50,17 @@ func (f fixturesFS) Open(ctx context.Context, uri string) (storage.Object, error
 func diffedSnapshots(t *testing.T, family string) map[string][]*diffedSnapshot {
 	jobs := map[string][]*diffedSnapshot{}
 	for _, dir := range fixtureDirs(t, family, 1) {
-		var truth truthFile
-		readTruth(t, filepath.Join(dir, "truth.json"), &truth)
-		operators := map[string]map[string]truthOperator{}
-		for _, s := range truth.Snapshots {
-			operators[s.Dir] = s.Operators
-			if s.OperatorsOf != "" {
-				operators[s.Dir] = operators[s.OperatorsOf]
-			}
-			if s.Inflight || s.Restorable != nil && !*s.Restorable {
-				continue
-			}
+		for _, s := range snapshotsToDiff(t, dir) {
 			job := filepath.Base(dir)
 			if family != "sql" {
 				var ids []string
-				for _, o := range operators[s.Dir] {
+				for _, o := range s.operators {
 					ids = append(ids, o.OperatorID)
 				}
 				slices.Sort(ids)
 				job = fmt.Sprintf("%x", crc32.ChecksumIEEE([]byte(strings.Join(ids, " "))))
 			}
-			jobs[job] = append(jobs[job], &diffedSnapshot{
-				dir: dir, name: s.Dir, fsys: newFixtureFS(dir, truth.WrittenAt), operators: operators[s.Dir],
-			})
+			jobs[job] = append(jobs[job], s)
 		}
 	}
 	if family == "sql" && os.Getenv("DREY_LONG") != "1" {
@@ -81,6 +69,26 @@ func diffedSnapshots(t *testing.T, family string) map[string][]*diffedSnapshot {
 		}
 	}
 	return jobs
+}
+
+// snapshotsToDiff are those of a fixture that can be compared as a whole.
+func snapshotsToDiff(t *testing.T, dir string) []*diffedSnapshot {
+	var truth truthFile
+	readTruth(t, filepath.Join(dir, "truth.json"), &truth)
+	operators := map[string]map[string]truthOperator{}
+	var snapshots []*diffedSnapshot
+	for _, s := range truth.Snapshots {
+		operators[s.Dir] = s.Operators
+		if s.OperatorsOf != "" {
+			operators[s.Dir] = operators[s.OperatorsOf]
+		}
+		if !s.Inflight && (s.Restorable == nil || *s.Restorable) {
+			snapshots = append(snapshots, &diffedSnapshot{
+				dir: dir, name: s.Dir, fsys: newFixtureFS(dir, truth.WrittenAt), operators: operators[s.Dir],
+			})
+		}
+	}
+	return snapshots
 }
 
 // ends are the first and the last snapshot of each version: a canonical

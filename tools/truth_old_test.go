@@ -76,32 +76,37 @@ func TestTruthOldVersions(t *testing.T) {
 		for _, dir := range fixtureDirs(t, "old", 46) {
 			t.Run(caseName(dir), func(t *testing.T) {
 				t.Parallel()
-				var truth oldTruth
-				readTruth(t, filepath.Join(dir, "truth.json"), &truth)
-				fsys := newFixtureFS(dir, truth.WrittenAt)
-				for _, s := range truth.Snapshots {
-					got, err := readContent(t.Context(), fsys, storage.Join("file:"+filepath.ToSlash(dir), s.Path))
-					if err != nil {
-						t.Errorf("%s: %v", s.Path, err)
-						continue
-					}
-					c := newComparer(false, false)
-					c.compare(s.operators(&truth), got)
-					for _, k := range s.Keyed {
-						if k.InFlight > 0 && got.channels == 0 {
-							c.diff(k.Key, "%d records in flight, but no channel state", k.InFlight)
-						}
-					}
-					for _, d := range c.diffs {
-						t.Errorf("%s: %s", s.Path, d)
-					}
-					total.add(c)
-				}
-				total.fixture()
+				compareOldFixture(t, dir, total)
 			})
 		}
 	})
 	total.log(t, "old")
+}
+
+// compareOldFixture compares all snapshots of a fixture with its truth.
+func compareOldFixture(t *testing.T, dir string, total *truthTally) {
+	var truth oldTruth
+	readTruth(t, filepath.Join(dir, "truth.json"), &truth)
+	fsys := newFixtureFS(dir, truth.WrittenAt)
+	for _, s := range truth.Snapshots {
+		got, err := readContent(t.Context(), fsys, storage.Join("file:"+filepath.ToSlash(dir), s.Path))
+		if err != nil {
+			t.Errorf("%s: %v", s.Path, err)
+			continue
+		}
+		c := newComparer(false, false)
+		c.compare(s.operators(&truth), got)
+		for _, k := range s.Keyed {
+			if k.InFlight > 0 && got.channels == 0 {
+				c.diff(k.Key, "%d records in flight, but no channel state", k.InFlight)
+			}
+		}
+		for _, d := range c.diffs {
+			t.Errorf("%s: %s", s.Path, d)
+		}
+		total.add(c)
+	}
+	total.fixture()
 }
 
 // operators is the truth in the form of the newer fixtures.
