@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"runtime"
 	"runtime/metrics"
 	"sync/atomic"
 	"testing"
@@ -179,6 +180,7 @@ func (o generatedObject) key(b []byte, group, i int64) []byte {
 // heapPeak runs fn and gives the most bytes of live and dead objects on the
 // heap that were seen meanwhile.
 func heapPeak(fn func()) uint64 {
+	runtime.GC() // what earlier tests left
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	var peak atomic.Uint64
 	stop, ended := make(chan struct{}), make(chan struct{})
