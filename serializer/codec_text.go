@@ -22,7 +22,7 @@ import (
 // the bytes: a BigInteger 0, 1 or 10 that is not Java's constant, and a
 // BigDecimal shown without its negative scale ("1E+5" is not "100000").
 func ParseKey(s *Snapshot, text string) ([]byte, error) {
-	s = s.Modern()
+	s = s.plain()
 	var out Output
 	write, compound := textWriter(s)
 	var err error
@@ -89,7 +89,7 @@ type writeText func(out *Output, v any) error
 // textWriter gives how values of a type are written, nil if they cannot be.
 // Those that are compound are JSON, others are text.
 func textWriter(s *Snapshot) (write writeText, compound bool) {
-	if s = s.Modern(); s == nil {
+	if s = s.plain(); s == nil {
 		return nil, false
 	}
 	if write := basicText(s.Class); write != nil {

@@ -16,7 +16,7 @@ func noText(s sample) string {
 	if strings.HasPrefix(name, "1.") {
 		_, name, _ = strings.Cut(name, " ")
 	}
-	if strings.Contains(name, "Option[") || strings.Contains(name, "Either[") {
+	if strings.HasSuffix(name, " (null)") || strings.Contains(name, "Option[") || strings.Contains(name, "Either[") {
 		return "no key that has a text"
 	}
 	switch name {

@@ -97,7 +97,7 @@ func (s *Snapshot) composite(n int) *Composite {
 
 // plain is Object.hashCode of the values.
 func (b hashBuilder) plain(s *Snapshot) (hash, error) {
-	if s = s.Modern(); s == nil {
+	if s = s.plain(); s == nil {
 		return nil, fmt.Errorf("no serializer: %w", ErrNoHash)
 	}
 	if f := basicHash(s.Class); f != nil {

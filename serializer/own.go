@@ -1,5 +1,7 @@
 package serializer
 
+import "strings"
+
 // ownFamily knows snapshots that are laid out in their own way.
 func ownFamily(class string) (family, bool) {
 	switch class {
@@ -11,15 +13,10 @@ func ownFamily(class string) (family, bool) {
 		return enumFamily(), true
 	case javaRuntime + "kryo.KryoSerializerSnapshot":
 		return kryoFamily(), true
-	case javaRuntime + "CopyableValueSerializer$CopyableValueSerializerSnapshot",
-		javaRuntime + "ValueSerializer$ValueSerializerSnapshot",
+	case copyableValue, selfWritten,
 		javaRuntime + "WritableSerializer$WritableSerializerSnapshot": // of Hadoop's classes
 		return family{
-			oldest: 2, newest: 2, read: readClassName,
-			make: func(s *Snapshot) Serializer {
-				class, _ := s.Body.(ClassName)
-				return valueOf(string(class))
-			},
+			oldest: 2, newest: 2, read: readClassName, make: makeValue,
 			name: func(s *Snapshot) string {
 				class, _ := s.Body.(ClassName)
 				return string(class)
@@ -79,29 +76,44 @@ func kryoFamily() family {
 	}
 }
 
-// valueOf is for classes that write themselves, of which Flink's own are known.
-func valueOf(class string) Serializer {
-	switch class {
-	case "org.apache.flink.types.StringValue":
-		return text()
-	case "org.apache.flink.types.LongValue":
-		return long()
-	case "org.apache.flink.types.IntValue":
-		return integer()
-	case "org.apache.flink.types.ShortValue":
-		return short()
-	case "org.apache.flink.types.ByteValue":
-		return octet()
-	case "org.apache.flink.types.BooleanValue":
-		return boolean()
-	case "org.apache.flink.types.DoubleValue":
-		return double()
-	case "org.apache.flink.types.FloatValue":
-		return float()
-	case "org.apache.flink.types.CharValue":
-		return character()
+// The snapshots of serializers of classes that write themselves.
+const (
+	copyableValue = javaRuntime + "CopyableValueSerializer$CopyableValueSerializerSnapshot"
+	selfWritten   = javaRuntime + "ValueSerializer$ValueSerializerSnapshot"
+)
+
+// makeValue is for classes that write themselves, of which Flink's own are known.
+func makeValue(s *Snapshot) Serializer {
+	class, _ := s.Body.(ClassName)
+	var v Serializer
+	if class == types+"NullValue" {
+		v = unit("NullValue", 1, 1) // its other serializer writes nothing
+	} else if plain := s.plain(); plain != s {
+		v = Of(plain)
+	} else {
+		return unknown{class: string(class), reason: "the class writes itself"}
 	}
-	return unknown{class: class, reason: "the class writes itself"}
+	if s.Class != copyableValue {
+		return variableLength(v)
+	}
+	return v
+}
+
+const types = "org.apache.flink.types."
+
+// plain is [Snapshot.Modern], and for Flink's classes that write themselves the
+// snapshot that Flink has for that class alone, which has the same values.
+func (s *Snapshot) plain() *Snapshot {
+	s = s.Modern()
+	if s == nil || s.Class != copyableValue && s.Class != selfWritten {
+		return s
+	}
+	class, _ := s.Body.(ClassName)
+	switch name, _ := strings.CutPrefix(string(class), types); name {
+	case "StringValue", "LongValue", "IntValue", "ShortValue", "ByteValue", "BooleanValue", "DoubleValue", "FloatValue", "CharValue":
+		return &Snapshot{Class: base + name + "Serializer$" + name + "SerializerSnapshot", Version: 3}
+	}
+	return s
 }
 
 // TTLAware is the body of TtlAwareSerializerSnapshot of Flink 2.

@@ -43,4 +43,5 @@ func TestFlinkValues(t *testing.T) {
 	}
 	flinkValues(t, "values.tsv", [2]int{1, 2}, test)
 	flinkValues(t, "keys.tsv", [2]int{1, 2}, test)
+	flinkValues(t, "valuekeys.tsv", [2]int{1, 2}, test)
 }
