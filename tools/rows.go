@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"io"
 	"strconv"
+	"unicode"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
@@ -49,8 +51,8 @@ func newRowEncoder(u *unit) *rowEncoder {
 	return &rowEncoder{head: Row{Operator: operatorLabel(u.op), OperatorID: u.op.ID.String(), Subtask: int32(u.subtask)}}
 }
 
-// cell is the text of what append writes as JSON; nil for null.
-func (r *rowEncoder) cell(failed *error, appendJSON func([]byte) ([]byte, error)) *string {
+// text is the cell of what append writes as JSON; nil for null. It is valid until the next call.
+func (r *rowEncoder) text(failed *error, appendJSON func([]byte) ([]byte, error)) []byte {
 	b, err := appendJSON(r.scratch[:0])
 	r.scratch = b
 	if _, ok := opaqueReason(b); ok {
@@ -62,23 +64,30 @@ func (r *rowEncoder) cell(failed *error, appendJSON func([]byte) ([]byte, error)
 	return cellText(b)
 }
 
+// cell is text as a string.
+func (r *rowEncoder) cell(failed *error, appendJSON func([]byte) ([]byte, error)) *string {
+	b := r.text(failed, appendJSON)
+	if b == nil {
+		return nil
+	}
+	return new(string(b))
+}
+
 // cellText is the text of a JSON value; nil for null.
-func cellText(b []byte) *string {
+func cellText(b []byte) []byte {
 	switch {
 	case string(b) == "null":
 		return nil
 	case b[0] == '"':
-		for _, c := range b[1 : len(b)-1] {
-			if c == '\\' {
-				var text string
-				if json.Unmarshal(b, &text) == nil {
-					return &text
-				}
+		if bytes.IndexByte(b, '\\') >= 0 {
+			var text string
+			if json.Unmarshal(b, &text) == nil {
+				return []byte(text)
 			}
 		}
-		b = b[1 : len(b)-1]
+		return b[1 : len(b)-1]
 	}
-	return new(string(b))
+	return b
 }
 
 func (r *rowEncoder) keyed(e *backend.Entry) (row Row, err error) {
@@ -100,14 +109,19 @@ func (r *rowEncoder) keyed(e *backend.Entry) (row Row, err error) {
 	if ms, ok := lastAccess(e); ok {
 		row.LastAccess = new(ms)
 	}
-	row.Value = r.cell(&err, func(dst []byte) ([]byte, error) {
-		dst, err := e.AppendValueJSON(dst)
-		if row.LastAccess != nil {
-			dst = withoutLastAccess(dst)
-		}
-		return dst, err
-	})
+	row.Value = r.cell(&err, valueOf(e, row.LastAccess != nil))
 	return row, err
+}
+
+// valueOf appends the value of an entry as JSON, without its last access if it has one.
+func valueOf(e *backend.Entry, hasAccess bool) func([]byte) ([]byte, error) {
+	if !hasAccess {
+		return e.AppendValueJSON
+	}
+	return func(dst []byte) ([]byte, error) {
+		dst, err := e.AppendValueJSON(dst)
+		return withoutLastAccess(dst), err
+	}
 }
 
 func (r *rowEncoder) element(e *backend.OperatorEntry) (row Row, err error) {
@@ -171,58 +185,94 @@ func (s *csvSink) write(b *dumpBatch) error {
 	return err
 }
 
+// csvEncoder writes the columns of [Row] as package encoding/csv does, but
+// straight from keys and values, without a string for each.
 type csvEncoder struct {
 	*rowEncoder
-	b      *dumpBatch
-	w      *csv.Writer
-	record [12]string
+	state any    // whose columns first has
+	first []byte // columns from operator to type, with the comma behind them
 }
 
-// Write takes what the CSV writer made.
-func (c *csvEncoder) Write(p []byte) (int, error) {
-	c.b.data = append(c.b.data, p...)
-	return len(p), nil
+// start appends the columns that all entries of a state have.
+func (c *csvEncoder) start(dst []byte, state any, name, typ string) []byte {
+	if c.state != state {
+		c.state, c.first = state, c.first[:0]
+		for _, column := range []string{c.head.Operator, c.head.OperatorID, strconv.Itoa(int(c.head.Subtask)), name, typ} {
+			c.first = append(appendCSV(c.first, []byte(column)), ',')
+		}
+	}
+	return append(dst, c.first...)
 }
 
 func (c *csvEncoder) keyed(b *dumpBatch, e *backend.Entry) {
-	row, err := c.rowEncoder.keyed(e)
-	c.add(b, &row)
+	s := e.State
+	var err error
+	c.opaque = nil
+	timer := s.Type == backend.TypeTimers
+	dst := c.start(b.data, s, s.Meta.Name, string(s.Type))
+	dst = append(strconv.AppendInt(dst, int64(e.KeyGroup), 10), ',')
+	dst = append(appendCSV(dst, c.text(&err, e.AppendKeyJSON)), ',')
+	if !e.Unsplit && !noNamespaces(s) {
+		dst = appendCSV(dst, c.text(&err, e.AppendNamespaceJSON))
+	}
+	dst = append(dst, ',')
+	if s.Type == backend.TypeMap && !e.Unsplit {
+		dst = appendCSV(dst, c.text(&err, e.AppendUserKeyJSON))
+	}
+	dst = append(dst, ',')
+	ms, hasAccess := lastAccess(e)
+	hasAccess = hasAccess && !timer
+	if !timer {
+		dst = appendCSV(dst, c.text(&err, valueOf(e, hasAccess)))
+	}
+	dst = append(dst, ',')
+	if hasAccess {
+		dst = strconv.AppendInt(dst, ms, 10)
+	}
+	dst = append(dst, ',')
+	if timer {
+		dst = strconv.AppendInt(dst, e.Timestamp, 10)
+	}
+	dst = append(dst, '\n')
+	b.data = dst
 	b.note(err, c.opaque)
 }
 
 func (c *csvEncoder) element(b *dumpBatch, e *backend.OperatorEntry) {
 	row, err := c.rowEncoder.element(e)
-	c.add(b, &row)
+	dst := append(c.start(b.data, e.State, row.State, row.Type), ',') // no key group
+	if row.Key != nil {
+		dst = appendCSV(dst, []byte(*row.Key))
+	}
+	dst = append(dst, ",,,"...)
+	if row.Value != nil {
+		dst = appendCSV(dst, []byte(*row.Value))
+	}
+	dst = append(dst, ",,\n"...)
+	b.data = dst
 	b.note(err, c.opaque)
 }
 
-func (c *csvEncoder) add(b *dumpBatch, r *Row) {
-	text := func(s *string) string {
-		if s == nil {
-			return ""
+// appendCSV appends a field, in quotation marks where package encoding/csv has them.
+func appendCSV(dst, field []byte) []byte {
+	plain := string(field) != `\.` // which means the end of the data to Postgres
+	for _, c := range field {
+		if c == ',' || c == '"' || c == '\r' || c == '\n' {
+			plain = false
+			break
 		}
-		return *s
 	}
-	number := func(n *int64) string {
-		if n == nil {
-			return ""
+	if first, _ := utf8.DecodeRune(field); plain && (len(field) == 0 || !unicode.IsSpace(first)) {
+		return append(dst, field...)
+	}
+	dst = append(dst, '"')
+	for _, c := range field {
+		if c == '"' {
+			dst = append(dst, '"')
 		}
-		return strconv.FormatInt(*n, 10)
+		dst = append(dst, c)
 	}
-	group := ""
-	if r.KeyGroup != nil {
-		group = strconv.Itoa(int(*r.KeyGroup))
-	}
-	c.record = [12]string{
-		r.Operator, r.OperatorID, strconv.Itoa(int(r.Subtask)), r.State, r.Type, group,
-		text(r.Key), text(r.Namespace), text(r.UserKey), text(r.Value), number(r.LastAccess), number(r.Timestamp),
-	}
-	c.b = b
-	if c.w == nil {
-		c.w = csv.NewWriter(c)
-	}
-	_ = c.w.Write(c.record[:]) // into memory
-	c.w.Flush()
+	return append(dst, '"')
 }
 
 const (
