@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/storage"
@@ -221,7 +222,8 @@ func (r *stateReader) groupCount(id metadata.OperatorID) (n int) {
 		if p.op.ID != id || p.keyed == nil {
 			continue
 		}
-		for g := p.groups.Start; g <= p.groups.End; g++ {
+		r := p.groups.Intersect(keygroup.Range{End: keygroup.UpperBound - 1})
+		for g := r.Start; g <= r.End; g++ {
 			if !seen[g] {
 				seen[g] = true
 				n++
