@@ -159,8 +159,21 @@ func (c *ChannelCount) count(data []byte) {
 	if c.Records, c.Cut, ok = records(data); ok {
 		return
 	}
+	// Where records from one place on do not reach to the end, those from a
+	// place that they passed do not either: no byte is looked at twice.
+	failed := make([]uint64, len(data)/64+1)
 	for lead := 1; lead < len(data); lead++ {
-		if n, cut, ok := records(data[lead:]); ok && cut == 0 {
+		n, at := int64(0), lead
+		for at < len(data) && failed[at/64]>>(at%64)&1 == 0 {
+			failed[at/64] |= 1 << (at % 64)
+			size, ok := record(data[at:])
+			if !ok || size > len(data)-at {
+				break
+			}
+			n++
+			at += size
+		}
+		if at == len(data) {
 			c.Records, c.Lead, c.Cut = n, int64(lead), 0
 			return
 		}
@@ -173,18 +186,29 @@ func (c *ChannelCount) count(data []byte) {
 const lastElementTag = 6
 
 // records counts the whole records in data and the bytes behind the last one.
-// Each is a four-byte length, then as many bytes of which the first is a tag.
 func records(data []byte) (n, cut int64, ok bool) {
-	for len(data) >= 5 {
-		size := int64(int32(binary.BigEndian.Uint32(data)))
-		if size < 1 || data[4] > lastElementTag {
+	for len(data) >= recordHead {
+		size, ok := record(data)
+		if !ok {
 			return 0, 0, false
 		}
-		if size > int64(len(data)-4) {
+		if size > len(data) {
 			break
 		}
 		n++
-		data = data[4+size:]
+		data = data[size:]
 	}
 	return n, int64(len(data)), true
+}
+
+// recordHead is the length of a record, in four bytes, and its tag.
+const recordHead = 5
+
+// record gives the bytes that the record takes with which data begins; false if none does.
+func record(data []byte) (size int, ok bool) {
+	if len(data) < recordHead {
+		return 0, false
+	}
+	size = int(int32(binary.BigEndian.Uint32(data)))
+	return 4 + size, size >= 1 && data[4] <= lastElementTag
 }

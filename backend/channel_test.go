@@ -1,12 +1,14 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/drey-state/drey/metadata"
@@ -134,5 +136,21 @@ func TestChannelBounds(t *testing.T) {
 	}
 	if len(got) != 1 || got[0] != "abc" || !errors.Is(err, serializer.ErrTruncated) {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestChannelCountDamaged counts many records before damage, and behind the
+// rest of another one.
+func TestChannelCountDamaged(t *testing.T) {
+	small := bytes.Repeat([]byte{0, 0, 0, 1, 2}, 1<<20)
+	damaged := ChannelCount{Bytes: int64(len(small)) + 5}
+	damaged.count(append(slices.Clone(small), 0xff, 0xff, 0xff, 0xff, 0xff))
+	if damaged.Records != -1 || damaged.Lead != 0 || damaged.Cut != 0 {
+		t.Errorf("damaged at the end: %+v", damaged)
+	}
+	late := ChannelCount{Bytes: int64(len(small)) + 7}
+	late.count(append([]byte{9, 9, 9, 9, 9, 9, 9}, small...))
+	if late.Records != 1<<20 || late.Lead != 7 || late.Cut != 0 {
+		t.Errorf("behind the rest of a record: %+v", late)
 	}
 }

@@ -335,15 +335,13 @@ func (r *OperatorReader) end(state *OperatorState, i int) (int64, error) {
 	if i+1 < len(state.offsets) && state.offsets[i+1] == off {
 		return off, nil // it has no bytes
 	}
-	next, _ := slices.BinarySearch(r.offsets, off)
-	same := 1
-	for ; next < len(r.offsets) && r.offsets[next] == off; next++ {
-		same--
-	}
+	first, _ := slices.BinarySearch(r.offsets, off)
+	next, _ := slices.BinarySearch(r.offsets, off+1)
+	own := 1
 	for j := i - 1; j >= 0 && state.offsets[j] == off; j-- {
-		same++
+		own++
 	}
-	if same < 0 {
+	if next-first > own {
 		return 0, fmt.Errorf("%w: entries of two states at offset %d", serializer.ErrCorrupt, off)
 	}
 	if next < len(r.offsets) {
