@@ -32,12 +32,15 @@ func newComposite(s *State, noKey, noNamespace bool) composite {
 	return c
 }
 
+// maxTrueLen bounds what trueLen tries, in bytes: a length in a header may be any number.
+const maxTrueLen = 1 << 16
+
 // trueLen is the length of every value. Len may say something else:
 // VoidNamespace has one byte, but declares none.
 func trueLen(s serializer.Serializer) int {
 	n := s.Len()
-	if n < 0 {
-		return -1
+	if n < 0 || n > maxTrueLen {
+		return n
 	}
 	in := serializer.NewInput(make([]byte, n+1))
 	s.Skip(in)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -200,6 +201,27 @@ func TestOffsets(t *testing.T) {
 	for i, n := range []int{7, 0} {
 		if got, err := drain(inlineKeyGroups(metadata.KeyGroupsV2, file, 54+i, offsets[i]), Options{MaxParallelism: 128, partial: true}); err != nil || got != n {
 			t.Errorf("key group %d: %d entries, %v", 54+i, got, err)
+		}
+	}
+}
+
+// TestHugePadding describes keys by a length that no memory holds.
+func TestHugePadding(t *testing.T) {
+	const base = "org.apache.flink.api.common.typeutils.base."
+	const runtime = "org.apache.flink.api.java.typeutils.runtime."
+	of := func(class string, outer serializer.Body, parts ...*serializer.Snapshot) *serializer.Snapshot {
+		return &serializer.Snapshot{Class: class, Version: 3, Body: &serializer.Composite{OuterVersion: 2, Outer: outer, Nested: parts}}
+	}
+	value := &serializer.Snapshot{Class: base + "LongSerializer$LongSerializerSnapshot", Version: 3}
+	unknown := &serializer.Snapshot{Class: "com.example.OwnSerializer", Version: 1}
+	for _, nested := range []*serializer.Snapshot{value, unknown} {
+		nullable := of(runtime+"NullableSerializer$NullableSerializerSnapshot", serializer.Number(1<<31-1), nested)
+		fields := slices.Repeat([]*serializer.Snapshot{nullable}, 10000)
+		key := of(runtime+"TupleSerializerSnapshot", serializer.ClassName("com.example.Wide"), fields...)
+		s := newState(&StateMeta{Name: "s", Serializers: []NamedSnapshot{{SerializerNamespace, key}, {SerializerValue, value}}}, key)
+		e := &Entry{State: s, in: serializer.NewInput(nil)}
+		if err := e.fill(make([]byte, 100), make([]byte, 8)); err == nil && !e.Unsplit && !e.Joined {
+			t.Errorf("a key of %s is split into %x and %x", nested.Class, e.Key, e.Namespace)
 		}
 	}
 }

@@ -340,7 +340,7 @@ func compositeFamily(class string) (family, bool) {
 			name:  func(c *Composite) string { return c.Nested[0].String() },
 			make: func(c *Composite, p []Serializer) Serializer {
 				padding, _ := c.Outer.(Number)
-				if padding < 0 {
+				if n := p[0].Len(); padding < 0 || padding > 0 && n >= 0 && int(padding) != n {
 					return nil
 				}
 				return &nullable{value: p[0], padding: int(padding)}
