@@ -109,11 +109,9 @@ type AuditFailure struct {
 	Error   string    `json:"error"`
 	ModTime time.Time `json:"modified,omitzero"`
 
-	err error
+	// Cause is the error itself.
+	Cause error `json:"-"`
 }
-
-// Unwrap gives the cause.
-func (f AuditFailure) Unwrap() error { return f.err }
 
 // AuditSnapshot is a snapshot that was found.
 type AuditSnapshot struct {
@@ -262,6 +260,8 @@ type AuditReport struct {
 	WrongSize int          `json:"wrongSize"`
 	Unseen    int          `json:"unseen"`
 	Groups    []AuditGroup `json:"groups"`
+	// Hints are aliases under which missing files would be found, the ones with most files first.
+	Hints []AliasHint `json:"aliasHints"`
 
 	audit *audit
 }
@@ -340,6 +340,7 @@ func Audit(ctx context.Context, fsys storage.FS, roots []string, o AuditOptions)
 	if err := a.look(ctx); err != nil {
 		return nil, err
 	}
+	a.hint()
 	a.sumSnapshots()
 	a.judgeFiles()
 	a.sumDirs()
@@ -373,7 +374,8 @@ func newAudit(fsys storage.FS, roots []string, o AuditOptions) (*audit, error) {
 		return nil, err
 	}
 	a.registry = incremental.NewRegistry(incremental.Options{Aliases: aliases})
-	a.report = &AuditReport{Roots: a.distinct(roots), Now: a.now, GraceSeconds: int64(a.grace / time.Second), audit: a}
+	a.report = &AuditReport{Roots: a.distinct(roots), Now: a.now, GraceSeconds: int64(a.grace / time.Second), audit: a,
+		Unreadable: []AuditFailure{}, Unlisted: []AuditFailure{}, Siblings: []string{}, Snapshots: []AuditSnapshot{}, EmptyDirs: []string{}, Foreign: []ForeignUse{}}
 	if len(roots) == 0 {
 		return nil, fmt.Errorf("no directory to audit")
 	}

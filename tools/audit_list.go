@@ -195,7 +195,7 @@ func (a *audit) unlisted(ctx context.Context, dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) && !a.isRoot(dir) {
 		return // deleted since its parent was read
 	}
-	a.report.Unlisted = append(a.report.Unlisted, AuditFailure{URI: dir, Error: bareCause(err, dir), err: err})
+	a.report.Unlisted = append(a.report.Unlisted, AuditFailure{URI: dir, Error: bareCause(err, dir), Cause: err})
 }
 
 func (a *audit) isRoot(dir string) bool {
@@ -338,7 +338,7 @@ func (a *audit) read(ctx context.Context, f storage.Info) error {
 	a.seen(storage.Dir(key))
 	if err != nil {
 		a.unreadable[key] = true
-		a.report.Unreadable = append(a.report.Unreadable, AuditFailure{URI: f.URI, Error: bareCause(err, f.URI), ModTime: f.ModTime, err: err})
+		a.report.Unreadable = append(a.report.Unreadable, AuditFailure{URI: f.URI, Error: bareCause(err, f.URI), ModTime: f.ModTime, Cause: err})
 		return nil
 	}
 	info := AuditSnapshot{URI: f.URI, ID: id, CheckpointID: s.CheckpointID, Version: s.Version, Kind: s.Kind().String(), ModTime: f.ModTime, key: key, savepoint: s.Kind().Savepoint()}

@@ -392,7 +392,7 @@ func (a *audit) siblings(ctx context.Context) error {
 				return ctx.Err()
 			}
 			if err != nil {
-				a.report.Unlisted = append(a.report.Unlisted, AuditFailure{URI: up, Error: bareCause(err, up), err: err})
+				a.report.Unlisted = append(a.report.Unlisted, AuditFailure{URI: up, Error: bareCause(err, up), Cause: err})
 				break
 			}
 			if info.Dir && hasMeaning(storage.Base(info.URI)) && !slices.ContainsFunc(a.report.Roots, func(r string) bool { return a.registry.Key(r) == a.registry.Key(info.URI) }) {
