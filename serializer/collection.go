@@ -23,7 +23,7 @@ func readElements(in *Input, element Serializer) any {
 	if in.err != nil {
 		return nil
 	}
-	list := make([]any, 0, min(n, in.Remaining()))
+	list := make([]any, 0, min(n, in.Remaining(), maxPrepared))
 	for i := range n {
 		start := in.Offset()
 		v := element.Read(in)
@@ -78,7 +78,7 @@ func (f *flagged) Read(in *Input) any {
 	if in.err != nil {
 		return nil
 	}
-	list := make([]any, 0, min(n, in.Remaining()))
+	list := make([]any, 0, min(n, in.Remaining(), maxPrepared))
 	for i := 0; i < n && !in.Lost(); i++ {
 		v := f.next(in)
 		if in.withinIndex(i); in.err == nil {
@@ -139,7 +139,7 @@ func (m *mapping) Read(in *Input) any {
 	if in.err != nil {
 		return nil
 	}
-	entries := make(Map, 0, min(n, in.Remaining()/2))
+	entries := make(Map, 0, min(n, in.Remaining()/2, maxPrepared))
 	for i := 0; i < n && !in.Lost(); i++ {
 		key := m.key.Read(in)
 		var value any

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	gort "runtime"
 	"strings"
 	"testing"
 
@@ -278,5 +279,27 @@ func TestErrors(t *testing.T) {
 	in.Reset(written(t, s)[:900])
 	if serializer.ReadSnapshot(in); in.Err() == nil || !strings.HasPrefix(in.Err().Error(), "offset ") || !strings.Contains(in.Err().Error(), "MapSerializerSnapshot.ListSerializerSnapshot.RowSerializer$RowSerializerSnapshot.") {
 		t.Error(in.Err())
+	}
+}
+
+// TestNestedCounts reads lists in lists that each claim to be huge: what they
+// claim is not added up.
+func TestNestedCounts(t *testing.T) {
+	deep := of("Byte")
+	var value []byte
+	for range 50 {
+		deep = listOf(deep)
+		value = append(value, 0x7f, 0xff, 0xff, 0xff)
+	}
+	s := serializer.Of(deep)
+	value = append(value, make([]byte, 1<<20)...)
+	var before, after gort.MemStats
+	gort.ReadMemStats(&before)
+	if in := serializer.NewInput(value); s.Read(in) == nil || !errors.Is(in.Err(), serializer.ErrTruncated) {
+		t.Error(in.Err())
+	}
+	gort.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 128<<20 {
+		t.Errorf("%d MiB for %d bytes", taken>>20, len(value))
 	}
 }

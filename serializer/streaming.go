@@ -194,7 +194,7 @@ func twoPhaseCommit(transaction, context Serializer, nullable bool) Serializer {
 			return r
 		}
 		n := in.Length()
-		commits := make([]any, 0, min(n, in.Remaining()))
+		commits := make([]any, 0, min(n, in.Remaining(), maxPrepared))
 		for ; n > 0; n-- {
 			start := in.Offset()
 			if commits = append(commits, holder(in)); !in.element(start) {
@@ -293,7 +293,7 @@ func kafkaFamily(class string) (family, bool) {
 		case producer + "ContextStateSerializer$ContextStateSerializerSnapshot":
 			return simple("KafkaTransactionContext", variable(func(in *Input) any {
 				n := in.Length()
-				ids := make([]any, 0, min(n, in.Remaining()/2))
+				ids := make([]any, 0, min(n, in.Remaining()/2, maxPrepared))
 				for ; n > 0 && in.err == nil; n-- {
 					ids = append(ids, in.UTF())
 				}
