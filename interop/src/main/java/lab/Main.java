@@ -26,6 +26,7 @@ public final class Main {
             "usage: gen OUT [CASE...] | gen-random SEED OUT [CASE...] | list | index ROOT | orphans CASE_DIR...",
             "       verify SNAPSHOT TRUTH [--entry NAME] [--backend hashmap|rocksdb] [--parallelism N] [--claim] [--conf K=V]...",
             "       verify-all DIR [CASE...] | verify-many LIST",
+            "       live DIR [--name NAME] [--parts A,B] [--restore SNAPSHOT [--base ROUNDS] [--claim]] [--conf K=V]...",
             "       load-many LIST | meta FILE | meta-many LIST | meta-all DIR | rewrite FILE OUT | rewrite-many LIST | rewrite-all DIR");
 
     public static void main(String[] args) throws Exception {
@@ -44,6 +45,8 @@ public final class Main {
             for (String dir : a.subList(1, a.size())) {
                 orphans(new File(dir).getAbsoluteFile());
             }
+        } else if (command.equals("live") && n >= 1) {
+            rc = Live.run(new File(args[1]).getAbsoluteFile(), a.subList(2, a.size()));
         } else if (command.equals("verify") && n >= 2) {
             rc = verify(args[1], new File(args[2]), a.subList(3, a.size()));
         } else if (command.equals("verify-all") && n >= 1) {
