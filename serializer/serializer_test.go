@@ -296,4 +296,14 @@ func TestHasTTL(t *testing.T) {
 			t.Error(class)
 		}
 	}
+	// Flink 2 may wrap them once more.
+	for _, nested := range []*serializer.Snapshot{ttl(of("Long")), of("Long")} {
+		aware := &serializer.Snapshot{
+			Class: states + "ttl.TtlAwareSerializerSnapshot", Version: 1,
+			Body: &serializer.TTLAware{TTL: nested.HasTTL(), Nested: nested},
+		}
+		if aware.HasTTL() != nested.HasTTL() {
+			t.Errorf("%s aware of a time to live: %t", nested, aware.HasTTL())
+		}
+	}
 }

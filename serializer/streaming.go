@@ -39,7 +39,11 @@ const (
 
 // HasTTL says that the values are a [TTL].
 func (s *Snapshot) HasTTL() bool {
-	class := s.Modern().Class
+	s = s.Modern()
+	if aware, ok := s.Body.(*TTLAware); ok {
+		return aware.Nested.HasTTL()
+	}
+	class := s.Class
 	return class == ttlSnapshot || class == asyncTTLSnapshot
 }
 
