@@ -194,7 +194,7 @@ func (r *relocation) checkTarget(ctx context.Context) error {
 	if p.options.MetadataOnly && storage.Key(p.Target) == storage.Key(p.Source) && sameStore(p.source, p.target) {
 		p.Done = p.SameMetadata
 		if !p.Done {
-			backup, err := backupName(ctx, p.target, p.Target, p.snapshot.Data)
+			backup, err := backupName(ctx, p.target, p.Target, ".before-relocate", p.snapshot.Data)
 			if err != nil {
 				return err
 			}
@@ -224,9 +224,9 @@ func (r *relocation) checkTarget(ctx context.Context) error {
 }
 
 // backupName finds a free name for the old metadata, or one that holds it already.
-func backupName(ctx context.Context, fsys storage.FS, uri string, data []byte) (string, error) {
+func backupName(ctx context.Context, fsys storage.FS, uri, suffix string, data []byte) (string, error) {
 	for i := 1; ; i++ {
-		name := uri + ".before-relocate"
+		name := uri + suffix
 		if i > 1 {
 			name += fmt.Sprintf("-%d", i)
 		}

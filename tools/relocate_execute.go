@@ -202,18 +202,7 @@ func (p *RelocatePlan) copyFile(ctx context.Context, f FileCopy, progress func(i
 
 func (p *RelocatePlan) writeMetadata(ctx context.Context) error {
 	if p.Backup != "" {
-		err := storage.WriteFile(ctx, p.target, p.Backup, p.snapshot.Data, storage.CreateOptions{})
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("keeping the old metadata: %w", err)
-		}
-		now, err := storage.ReadAll(ctx, p.target, p.Target, maxMetadata)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(now, p.snapshot.Data) {
-			return fmt.Errorf("%s was changed by somebody else: %w", p.Target, ErrRefused)
-		}
-		return storage.WriteFile(ctx, p.target, p.Target, p.out, storage.CreateOptions{Overwrite: true})
+		return replaceMetadata(ctx, p.target, p.Target, p.Backup, p.snapshot.Data, p.out)
 	}
 	err := storage.WriteFile(ctx, p.target, p.Target, p.out, storage.CreateOptions{})
 	if errors.Is(err, fs.ErrExist) {
