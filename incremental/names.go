@@ -6,8 +6,10 @@ import "hash/maphash"
 // number of its directory in another names, and its last segment. It keeps the
 // text of each segment once, so that an answer is never a matter of hashes.
 type names struct {
-	seed    maphash.Seed
-	byHash  map[uint64]uint32 // to the first entry of a chain
+	seed maphash.Seed
+	// slots is a table with open addressing; its length is a power of two. A slot
+	// is 0, or the tag of a name in the upper half and its number plus 1 in the lower.
+	slots   []uint64
 	entries []entry
 	free    []uint32
 	text    []byte
@@ -16,19 +18,20 @@ type names struct {
 
 type entry struct {
 	offset uint64 // of the name in text
-	parent uint32
-	next   uint32 // entry of the same hash plus 1, or 0
-	uses   uint32
 	length uint32
+	parent uint32
+	uses   uint32
 	live   bool
 }
 
 func newNames() *names {
-	return &names{seed: maphash.MakeSeed(), byHash: map[uint64]uint32{}}
+	return &names{seed: maphash.MakeSeed(), slots: make([]uint64, 16)}
 }
 
-func (n *names) hash(parent uint32, name string) uint64 {
-	return maphash.String(n.seed, name) ^ uint64(parent)*0x9e3779b97f4a7c15
+// tag is the hash of a name, of which the lower bits say where its slot is.
+func (n *names) tag(parent uint32, name string) uint32 {
+	h := maphash.String(n.seed, name) ^ uint64(parent)*0x9e3779b97f4a7c15
+	return uint32(h>>32) ^ uint32(h)
 }
 
 // name is the text of an entry.
@@ -38,28 +41,35 @@ func (n *names) name(id uint32) []byte {
 }
 
 func (n *names) find(parent uint32, name string) (uint32, bool) {
-	id, ok := n.byHash[n.hash(parent, name)]
-	for ok {
-		e := &n.entries[id]
-		if e.parent == parent && string(n.name(id)) == name {
+	return n.lookup(n.tag(parent, name), parent, name)
+}
+
+func (n *names) lookup(tag, parent uint32, name string) (uint32, bool) {
+	mask := uint32(len(n.slots) - 1)
+	for i := tag & mask; n.slots[i] != 0; i = (i + 1) & mask {
+		if uint32(n.slots[i]>>32) != tag {
+			continue
+		}
+		id := uint32(n.slots[i]) - 1
+		if e := &n.entries[id]; e.parent == parent && string(n.name(id)) == name {
 			return id, true
 		}
-		id, ok = e.next-1, e.next != 0
 	}
 	return 0, false
 }
 
 // intern gives the entry of a name, a new one without uses if there is none.
 func (n *names) intern(parent uint32, name string) (id uint32, added bool) {
-	if id, ok := n.find(parent, name); ok {
+	tag := n.tag(parent, name)
+	if id, ok := n.lookup(tag, parent, name); ok {
 		return id, false
 	}
-	e := entry{offset: uint64(len(n.text)), parent: parent, length: uint32(len(name)), live: true}
+	return n.add(tag, parent, name), true
+}
+
+func (n *names) add(tag, parent uint32, name string) (id uint32) {
+	e := entry{offset: uint64(len(n.text)), length: uint32(len(name)), parent: parent, live: true}
 	n.text = append(n.text, name...)
-	h := n.hash(parent, name)
-	if first, ok := n.byHash[h]; ok {
-		e.next = first + 1
-	}
 	if last := len(n.free) - 1; last >= 0 {
 		id, n.free = n.free[last], n.free[:last]
 		n.entries[id] = e
@@ -67,23 +77,45 @@ func (n *names) intern(parent uint32, name string) (id uint32, added bool) {
 		id = uint32(len(n.entries))
 		n.entries = append(n.entries, e)
 	}
-	n.byHash[h] = id
-	return id, true
+	if live := len(n.entries) - len(n.free); live > len(n.slots)/4*3 {
+		old := n.slots
+		n.slots = make([]uint64, 2*len(old))
+		for _, s := range old {
+			if s != 0 {
+				n.place(s)
+			}
+		}
+	}
+	n.place(uint64(tag)<<32 | uint64(id+1))
+	return id
+}
+
+// place puts a slot where it belongs, or behind.
+func (n *names) place(slot uint64) {
+	mask := uint32(len(n.slots) - 1)
+	i := uint32(slot>>32) & mask
+	for n.slots[i] != 0 {
+		i = (i + 1) & mask
+	}
+	n.slots[i] = slot
 }
 
 // remove gives the number of an entry back.
 func (n *names) remove(id uint32) {
 	e := &n.entries[id]
-	h := n.hash(e.parent, string(n.name(id)))
-	if first := n.byHash[h]; first != id {
-		for n.entries[first].next != id+1 {
-			first = n.entries[first].next - 1
+	mask := uint32(len(n.slots) - 1)
+	gap := n.tag(e.parent, string(n.name(id))) & mask
+	for uint32(n.slots[gap]) != id+1 {
+		gap = (gap + 1) & mask
+	}
+	n.slots[gap] = 0
+	// What stands behind the gap as its place was taken moves up, or it would not be found any more.
+	for i := (gap + 1) & mask; n.slots[i] != 0; i = (i + 1) & mask {
+		home := uint32(n.slots[i]>>32) & mask
+		if (i-home)&mask >= (i-gap)&mask {
+			n.slots[gap], n.slots[i] = n.slots[i], 0
+			gap = i
 		}
-		n.entries[first].next = e.next
-	} else if e.next != 0 {
-		n.byHash[h] = e.next - 1
-	} else {
-		delete(n.byHash, h)
 	}
 	n.garbage += int(e.length)
 	*e = entry{}

@@ -290,7 +290,7 @@ func TestLongLife(t *testing.T) {
 			held = held[1:]
 		}
 	}
-	if len(r.files.entries) > 200 || len(r.dirs.entries) > 6 || len(r.files.text) > 1<<18 || len(r.files.byHash) > 200 {
+	if len(r.files.entries) > 200 || len(r.dirs.entries) > 6 || len(r.files.text) > 1<<18 {
 		t.Errorf("%d files, %d directories, %d bytes of names", len(r.files.entries), len(r.dirs.entries), len(r.files.text))
 	}
 	for _, id := range held {
@@ -302,36 +302,71 @@ func TestLongLife(t *testing.T) {
 	}
 }
 
-// TestChains puts names under one hash, which no test can do by chance.
-func TestChains(t *testing.T) {
+// TestNamesModel compares random names, given and taken back, with a map. The table is small and full, so that names are in each other's way.
+func TestNamesModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := newNames()
+		type key struct {
+			parent uint32
+			name   string
+		}
+		model := map[key]uint32{}
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			k := key{rapid.Uint32Range(0, 2).Draw(t, "parent"), rapid.StringMatching("[a-z]{0,2}").Draw(t, "name")}
+			id, known := model[k]
+			if known && rapid.Bool().Draw(t, "remove") {
+				n.remove(id)
+				delete(model, k)
+			} else {
+				got, added := n.intern(k.parent, k.name)
+				if added == known || known && got != id {
+					t.Fatalf("%v: %d %v, want %d", k, got, added, id)
+				}
+				model[k] = got
+			}
+			if rapid.IntRange(0, 20).Draw(t, "compact") == 0 {
+				n.compact()
+			}
+			ids := map[uint32]bool{}
+			for k, id := range model {
+				if got, ok := n.find(k.parent, k.name); !ok || got != id || ids[id] {
+					t.Fatalf("%v: %d %v, want %d", k, got, ok, id)
+				}
+				ids[id] = true
+			}
+			_, want := model[k]
+			if _, ok := n.find(k.parent, k.name); ok != want {
+				t.Fatalf("%v is there: %v", k, ok)
+			}
+		}
+	})
+}
+
+// TestEqualTags: names of one hash, which no test can do by chance, are told apart.
+func TestEqualTags(t *testing.T) {
 	n := newNames()
-	var ids []uint32
-	for i := range 5 {
-		id, _ := n.intern(0, fmt.Sprint(i))
-		ids = append(ids, id)
-	}
-	// All but one are found only through the chain of the first.
-	clear(n.byHash)
-	for i := range ids {
-		n.entries[i].next = uint32(i) // the entry before, plus 1
-		n.byHash[n.hash(0, fmt.Sprint(i))] = ids[4]
-	}
-	for i, id := range ids {
-		if got, ok := n.find(0, fmt.Sprint(i)); !ok || got != id {
-			t.Errorf("%d: %d %v", i, got, ok)
+	a, _ := n.intern(0, "a")
+	tag := n.tag(0, "a")
+	b := n.add(tag, 0, "b")
+	c := n.add(tag, 1, "a")
+	for _, w := range []struct {
+		parent uint32
+		name   string
+		id     uint32
+	}{{0, "a", a}, {0, "b", b}, {1, "a", c}} {
+		if got, ok := n.lookup(tag, w.parent, w.name); !ok || got != w.id {
+			t.Errorf("%v: %d %v", w, got, ok)
 		}
 	}
-	if _, ok := n.find(1, "2"); ok {
-		t.Error("found in another directory")
+	if _, ok := n.lookup(tag, 1, "b"); ok {
+		t.Error("found what is not there")
 	}
-	n.remove(ids[2])
-	if _, ok := n.find(0, "2"); ok {
+	n.remove(a)
+	if _, ok := n.find(0, "a"); ok {
 		t.Error("found what was removed")
 	}
-	for _, i := range []int{0, 1, 3, 4} {
-		if got, ok := n.find(0, fmt.Sprint(i)); !ok || got != ids[i] {
-			t.Errorf("%d after removing: %d %v", i, got, ok)
-		}
+	if got, ok := n.lookup(tag, 1, "a"); !ok || got != c {
+		t.Error("what stood behind it is lost")
 	}
 }
 
@@ -356,7 +391,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(r.Snapshots()) != 0 || len(r.files.byHash) != 0 {
+	if len(r.Snapshots()) != 0 || len(r.files.entries) != len(r.files.free) {
 		t.Error("something is left")
 	}
 }
