@@ -1,5 +1,7 @@
 package serializer
 
+import "strings"
+
 // Simple is the body of a snapshot without content in its version 2, which
 // had the class of the serializer (SimpleTypeSerializerSnapshot).
 type Simple string
@@ -155,12 +157,9 @@ func arguments(nested []*Snapshot) string {
 	if len(nested) == 0 {
 		return ""
 	}
-	text := "<"
+	names := make([]string, len(nested))
 	for i, n := range nested {
-		if i > 0 {
-			text += ", "
-		}
-		text += n.String()
+		names[i] = n.String()
 	}
-	return text + ">"
+	return "<" + strings.Join(names, ", ") + ">"
 }

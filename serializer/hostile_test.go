@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	gort "runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -301,5 +302,15 @@ func TestNestedCounts(t *testing.T) {
 	gort.ReadMemStats(&after)
 	if taken := after.TotalAlloc - before.TotalAlloc; taken > 128<<20 {
 		t.Errorf("%d MiB for %d bytes", taken>>20, len(value))
+	}
+}
+
+// TestWideName names a tuple of more fields than any has: its name takes time
+// by its length.
+func TestWideName(t *testing.T) {
+	const n = 1 << 19
+	s := tupleOf("Tuple2", slices.Repeat([]*serializer.Snapshot{of("Long")}, n)...)
+	if got, want := s.String(), "Tuple2<"+strings.Repeat("Long, ", n-1)+"Long>"; got != want {
+		t.Errorf("%d bytes instead of %d", len(got), len(want))
 	}
 }
