@@ -318,7 +318,10 @@ func (c *SnapshotCheck) deepen(ctx context.Context, fsys storage.FS, o VerifyOpt
 	if err != nil {
 		return err
 	}
-	d.Damage = slices.DeleteFunc(d.Damage, func(p *StateProblem) bool { return errors.Is(p, fs.ErrNotExist) })
+	d.Damage = slices.DeleteFunc(d.Damage, func(p *StateProblem) bool {
+		var path *fs.PathError // the store's; without it a file of RocksDB names one that no handle has
+		return errors.Is(p, fs.ErrNotExist) && errors.As(p, &path)
+	})
 	c.Deep = d
 	switch {
 	case len(d.Damage) > 0:
