@@ -46,7 +46,7 @@ const mostCoordinator = 256 << 20
 // a snapshot, by operator, topic and partition. What can't be read is in problems.
 func KafkaOffsets(ctx context.Context, fsys storage.FS, s *Snapshot, o EntryOptions) (list []KafkaOffset, problems []*StateProblem, err error) {
 	o.Keys, o.KeyGroups = nil, nil
-	o.States = []string{stateKafkaConsumer, stateSourceReader}
+	o.States = []string{stateKafkaConsumer, stateSourceReader, stateDefault}
 	r, err := newStateReader(fsys, s, o.Selection, o.Jobs, o.Progress)
 	if err != nil {
 		return nil, nil, err

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -13,7 +14,12 @@ import (
 const (
 	stateKafkaConsumer = "topic-partition-offset-states"
 	stateSourceReader  = "SourceReaderState"
+	// stateDefault is where FlinkKafkaConsumer of Flink 1.2 and 1.3 has its offsets, as do others what they keep.
+	stateDefault = "_default_"
 )
+
+// kafkaPartitionClass ends the name of the class of partitions, which Java-serialized elements have.
+const kafkaPartitionClass = ".kafka.internals.KafkaTopicPartition"
 
 // Sources that keep Kafka offsets.
 const (
@@ -88,7 +94,10 @@ func kafkaElement(e *backend.OperatorEntry) (*kafkaSplit, bool) {
 			return nil, false
 		}
 		return kafkaFramed(in, true)
-	case stateKafkaConsumer:
+	case stateKafkaConsumer, stateDefault:
+		if e.State.Name == stateDefault && !bytes.Contains(e.Value, []byte(kafkaPartitionClass)) {
+			return nil, false
+		}
 		if k, ok := kryoPartition(e.Value); ok {
 			return k, true
 		}

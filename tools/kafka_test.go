@@ -168,6 +168,62 @@ func TestKafkaUnion(t *testing.T) {
 	}
 }
 
+// TestKafkaDefaultState reads what FlinkKafkaConsumer's migration test saved with Flink 1.2 and 1.3, which had
+// the offsets as Java objects in the state without a name of its own.
+func TestKafkaDefaultState(t *testing.T) {
+	for _, release := range []string{"1.2", "1.3"} {
+		path := filepath.Join(sharedFixtures(t), "public", "operator-snapshots", release, "flink-connector-kafka-base--kafka-consumer-migration-test-flink"+release+"-snapshot")
+		file, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A handle: the state's name, mode and offsets, and inline data after its name.
+		_, handle, ok := bytes.Cut(file, append([]byte("\x00\x09"+stateDefault), 0, 0, 0, 0, 2))
+		if !ok {
+			t.Fatalf("%s: no handle", path)
+		}
+		state := metadata.StateOffsets{Name: stateDefault, Mode: metadata.ModeSplit, Offsets: []int64{
+			int64(binary.BigEndian.Uint64(handle)), int64(binary.BigEndian.Uint64(handle[8:])),
+		}}
+		const uuid = 36
+		data := handle[16+1+2+uuid:] // after the tag and the length of the name
+		data = data[4:][:binary.BigEndian.Uint32(data)]
+		fsys, s := inlineState(t, &metadata.OperatorState{States: []metadata.StateOffsets{state}, Delegate: &metadata.ByteStream{Name: "x", Data: data}})
+		list, problems, err := KafkaOffsets(t.Context(), fsys, s, EntryOptions{})
+		if err != nil || len(problems) > 0 {
+			t.Fatal(err, problems)
+		}
+		got := ""
+		for _, k := range list {
+			got += fmt.Sprint(k.Source, " ", k.Topic, " ", k.Partition, " ", *k.Offset, " ", *k.Next, ";")
+		}
+		if want := "FlinkKafkaConsumer abc 13 16768 16769;FlinkKafkaConsumer def 7 987654321 987654322;"; got != want {
+			t.Errorf("%s: got %s", path, got)
+		}
+	}
+}
+
+// inlineState is a store with a snapshot of Flink 1.2 that has one handle of operator state.
+func inlineState(t *testing.T, h *metadata.OperatorState) (storage.FS, *Snapshot) {
+	t.Helper()
+	data, err := metadata.Encode(&metadata.Snapshot{Version: metadata.Version2, CheckpointID: 1, Operators: []metadata.Operator{{
+		ID: metadata.UIDHash("consumer"), Parallelism: 1, MaxParallelism: 128,
+		Subtasks: []metadata.Subtask{{State: &metadata.SubtaskState{ManagedOperator: []*metadata.OperatorState{h}}}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys := storage.NewMemory()
+	if err := storage.WriteFile(t.Context(), fsys, "file:/snapshot/_metadata", data, storage.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), fsys, "file:/snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fsys, s
+}
+
 func TestKafkaSpecial(t *testing.T) {
 	split := func(partition int32, offset, stopping int64) []byte {
 		b := append([]byte{0, 3}, "t.1"...)
