@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -164,7 +165,18 @@ func DiffState(ctx context.Context, fsys storage.FS, old, new *Snapshot, o DiffS
 		d.total.Different = d.total.Different || d.total.States[i].Different()
 	}
 	d.total.OldProblems, d.total.NewProblems = problems[sideOld].list, problems[sideNew].list
+	if len(d.total.States)+len(d.total.OldProblems)+len(d.total.NewProblems) == 0 && o.narrow() {
+		return nil, errNothingCompared
+	}
 	return d.total, nil
+}
+
+// errNothingCompared keeps a name that was mistyped from being taken for equality.
+var errNothingCompared = errors.New("nothing to compare: neither snapshot has a state of this name in these key groups; `drey dump --count` lists the states")
+
+// narrow says that states or key groups were named, of which there may be none.
+func (o *DiffStateOptions) narrow() bool {
+	return len(o.KeyGroups) > 0 || slices.ContainsFunc(o.States, func(name string) bool { return name != "*" })
 }
 
 type changeKey struct {

@@ -28,7 +28,8 @@ as multisets, union state as a set, broadcast state as a map. It says how many e
 of each state were added, removed and changed, and shows the first of them. --state=NAME
 compares the states of that name only. With --json it writes a line for each difference that is shown
 ("kind":"difference"), then one for each state ("kind":"state") and one for the whole ("kind":"total").
-Memory does not depend on the size of the state.
+A state or key groups that neither snapshot has are an error. Memory does not depend on the size of the state,
+but for the differences that are shown as text.
 
 Exits with 0 if there is no difference and with 3 if there is one, or if state could not be read.
 
@@ -38,12 +39,13 @@ EXAMPLES
   drey diff --state=total --operator my-uid --limit -1 --json chk-41 chk-42
 `,
 		flags: func(f *pflag.FlagSet) {
+			d.given = f.Changed
 			f.StringArrayVar(&d.states, "state", nil, "compare entries of state; with `=NAME` only of states of this name, in which * and ? stand for characters")
 			f.Lookup("state").NoOptDefVal = "*"
-			f.StringArrayVar(&d.operators, "operator", nil, "with --state: only this operator, by its id, uid or name; may be repeated")
-			f.StringVar(&d.groups, "key-group", "", "with --state: only these key groups, such as 0-3,17")
+			f.StringArrayVar(&d.operators, "operator", nil, "with --state: only this `OPERATOR`, by its id, uid or name; may be repeated")
+			f.StringArrayVar(&d.groups, "key-group", nil, "with --state: only these key `GROUPS`, such as 0-3,17")
 			f.BoolVar(&d.ignoreTTL, "ignore-ttl", false, "with --state: times of last access make no difference")
-			f.IntVar(&d.limit, "limit", 20, "with --state: differences to show of each state; -1 for all")
+			f.IntVar(&d.limit, "limit", 20, "with --state: show `N` differences of each state; -1 for all")
 		},
 		run: func(ctx context.Context, e *env, args []string) error {
 			uris, err := targets(args)
@@ -53,8 +55,8 @@ EXAMPLES
 			if len(d.states) > 0 {
 				return d.runState(ctx, e, uris[0], uris[1])
 			}
-			if len(d.operators) > 0 || d.groups != "" || d.ignoreTTL {
-				return usagef("diff: --operator, --key-group and --ignore-ttl are for --state")
+			if len(d.operators)+len(d.groups) > 0 || d.ignoreTTL || d.given("limit") {
+				return usagef("diff: --operator, --key-group, --ignore-ttl and --limit are for --state")
 			}
 			r, err := tools.Diff(ctx, stores(e), uris[0], uris[1])
 			if err != nil {

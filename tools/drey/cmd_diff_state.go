@@ -15,6 +15,7 @@ type diffFlags struct {
 	selectFlags
 	ignoreTTL bool
 	limit     int
+	given     func(flag string) bool
 }
 
 // changeLine is a difference as a line of JSON.
@@ -104,6 +105,11 @@ func showStateDiff(w *bufio.Writer, r *tools.StateDiff, shown []*tools.Differenc
 	p("old  %s", printable(r.Old))
 	p("new  %s", printable(r.New))
 	showRenames(p, renames, all)
+	byState := map[[2]string][]*tools.Difference{}
+	for _, x := range shown {
+		k := [2]string{x.Operator.String(), x.State}
+		byState[k] = append(byState[k], x)
+	}
 	same, entries := 0, int64(0)
 	for i := range r.States {
 		s := &r.States[i]
@@ -117,14 +123,11 @@ func showStateDiff(w *bufio.Writer, r *tools.StateDiff, shown []*tools.Differenc
 		if s.Note != "" {
 			p("  %s", s.Note)
 		}
-		n := int64(0)
-		for _, x := range shown {
-			if x.Operator == s.Operator && x.State == s.State {
-				p("  %s", printable(differenceText(x)))
-				n++
-			}
+		list := byState[[2]string{s.Operator.String(), s.State}]
+		for _, x := range list {
+			p("  %s", printable(differenceText(x)))
 		}
-		if more := s.Added + s.Removed + s.Changed - n; more > 0 {
+		if more := s.Added + s.Removed + s.Changed - int64(len(list)); more > 0 {
 			p("  and %d more differences; use --limit", more)
 		}
 	}

@@ -17,27 +17,24 @@ import (
 
 // selectFlags are the flags that say which state is meant.
 type selectFlags struct {
-	operators, states, keys []string
-	groups                  string
+	operators, states, keys, groups []string
 }
 
-func (s *selectFlags) add(f *pflag.FlagSet, keys bool) {
-	f.StringArrayVar(&s.operators, "operator", nil, "only this operator, by its id, uid or name; may be repeated")
-	f.StringArrayVar(&s.states, "state", nil, "only the states of this name, in which * and ? stand for characters; may be repeated")
-	if keys {
-		f.StringArrayVar(&s.keys, "key", nil, "only this key: a string as it is, everything else as in the output; may be repeated")
-	}
-	f.StringVar(&s.groups, "key-group", "", "only these key groups, such as 0-3,17")
+func (s *selectFlags) add(f *pflag.FlagSet) {
+	f.StringArrayVar(&s.operators, "operator", nil, "only this `OPERATOR`, by its id, uid or name; may be repeated")
+	f.StringArrayVar(&s.states, "state", nil, "only the states of this `NAME`, in which * and ? stand for characters; may be repeated")
+	f.StringArrayVar(&s.keys, "key", nil, "only this `KEY`: a string as it is, everything else as in the output; may be repeated")
+	f.StringArrayVar(&s.groups, "key-group", nil, "only these key `GROUPS`, such as 0-3,17")
 }
 
 func (s *selectFlags) selection() (tools.Selection, error) {
 	sel := tools.Selection{Operators: s.operators, States: s.states, Keys: s.keys}
-	if s.groups == "" {
-		return sel, nil
-	}
-	var err error
-	if sel.KeyGroups, err = tools.ParseKeyGroups(s.groups); err != nil {
-		return sel, usagef("--key-group: %v", err)
+	for _, text := range s.groups {
+		list, err := tools.ParseKeyGroups(text)
+		if err != nil {
+			return sel, usagef("--key-group: %v", err)
+		}
+		sel.KeyGroups = append(sel.KeyGroups, list...)
 	}
 	return sel, nil
 }
@@ -49,6 +46,7 @@ type dumpFlags struct {
 	inline                   int
 	limit                    int64
 	format, output           string
+	given                    func(flag string) bool
 }
 
 func cmdDump() *command {
@@ -71,7 +69,7 @@ read, and no more than that as far as the format allows: one key group of 128 ta
 namespace, user_key, value, last_access and timestamp; keys and values are text, which is JSON
 where it is no string.
 
---count and --sizes decode no values. --sizes shows how large keys and values are, which key groups are larger than
+--count and --sizes decode no values, and count the buffers in flight of each exchange of an unaligned checkpoint. --sizes shows how large keys and values are, which key groups are larger than
 others and which keys have most.
 
 --kafka lists the offsets of Kafka sources: KafkaSource (its readers, and its enumerator) and
@@ -93,15 +91,16 @@ EXAMPLES
   drey dump --raw savepoint-92afa1-ebcfa1b9e372 | jq '.operators[].id'
 `,
 		flags: func(f *pflag.FlagSet) {
-			d.add(f, true)
-			f.Int64Var(&d.limit, "limit", 0, "end after so many entries")
-			f.StringVar(&d.format, "format", "json", "json, csv or parquet")
-			f.StringVar(&d.output, "output", "", "write to this new file instead of standard output")
+			d.given = f.Changed
+			d.add(f)
+			f.Int64Var(&d.limit, "limit", 0, "end after `N` entries")
+			f.StringVar(&d.format, "format", "json", "`FORMAT` of entries: json, csv or parquet")
+			f.StringVar(&d.output, "output", "", "write to this new `FILE` instead of standard output")
 			f.BoolVar(&d.count, "count", false, "count entries by operator and state")
 			f.BoolVar(&d.sizes, "sizes", false, "sizes of keys and values, and what is largest")
 			f.BoolVar(&d.kafka, "kafka", false, "offsets of Kafka sources")
 			f.BoolVar(&d.raw, "raw", false, "the metadata tree")
-			f.IntVar(&d.inline, "inline-limit", 256, "with --raw: bytes of inline data to show in hex; -1 for all")
+			f.IntVar(&d.inline, "inline-limit", 256, "with --raw: show `N` bytes of inline data in hex; -1 for all")
 		},
 		run: func(ctx context.Context, e *env, args []string) error { return d.run(ctx, e, args[0]) },
 	}
@@ -120,10 +119,15 @@ func (d *dumpFlags) run(ctx context.Context, e *env, arg string) error {
 		return usagef("dump: only one of --raw, --count, --sizes and --kafka")
 	case !slices.Contains([]tools.Format{tools.FormatJSON, tools.FormatCSV, tools.FormatParquet}, format):
 		return usagef("dump: --format is json, csv or parquet, not %q", d.format)
-	case modes > 0 && format != tools.FormatJSON:
-		return usagef("dump: --format is for entries")
-	case d.limit < 0:
-		return usagef("dump: --limit is positive")
+	case d.given("limit") && d.limit < 1:
+		return usagef("dump: --limit is at least 1")
+	case d.given("output") && d.output == "":
+		return usagef("dump: --output names no file")
+	}
+	for _, flag := range d.without() {
+		if d.given(flag) {
+			return usagef("dump: --%s has no meaning here; see `drey help dump`", flag)
+		}
 	}
 	sel, err := d.selection()
 	if err != nil {
@@ -153,6 +157,19 @@ func (d *dumpFlags) run(ctx context.Context, e *env, arg string) error {
 		}
 	}
 	return err
+}
+
+// without lists the flags that are not for what is asked for.
+func (d *dumpFlags) without() []string {
+	switch {
+	case d.raw:
+		return []string{"operator", "state", "key", "key-group", "limit", "format"}
+	case d.kafka:
+		return []string{"state", "key", "key-group", "limit", "format", "inline-limit"}
+	case d.count, d.sizes:
+		return []string{"limit", "format", "inline-limit"}
+	}
+	return []string{"inline-limit"}
 }
 
 func (d *dumpFlags) dispatch(ctx context.Context, e *env, fsys storage.FS, uri string, sel tools.Selection, w io.Writer) error {
@@ -196,11 +213,7 @@ func (d *dumpFlags) dispatch(ctx context.Context, e *env, fsys storage.FS, uri s
 			return err
 		}
 		if e.json {
-			for i := range list {
-				if err := printLine(w, &list[i]); err != nil {
-					return err
-				}
-			}
+			err = printJSON(w, kafkaReport{s.URI, append([]tools.KafkaOffset{}, list...), problems})
 		} else {
 			err = report(w, func(w *bufio.Writer) { showKafka(w, list) })
 		}
@@ -215,9 +228,20 @@ func (d *dumpFlags) dispatch(ctx context.Context, e *env, fsys storage.FS, uri s
 		}
 	}
 	if err == nil && r.Entries == 0 {
-		e.note("no entries; `drey dump --count` lists the states")
+		if len(sel.Keys) > 0 {
+			e.note("no entries of this key; strings are given as they are, other keys as dump shows them")
+		} else {
+			e.note("no entries; `drey dump --count` lists the states")
+		}
 	}
 	return problemsError(e, r.Problems, err)
+}
+
+// kafkaReport is the document of dump --kafka --json.
+type kafkaReport struct {
+	Snapshot string                `json:"snapshot"`
+	Offsets  []tools.KafkaOffset   `json:"offsets"`
+	Problems []*tools.StateProblem `json:"problems,omitempty"`
 }
 
 // byCount gives the keys of a map by their numbers, the largest first.
