@@ -1,10 +1,15 @@
 package incremental
 
-import "hash/maphash"
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"hash/maphash"
+)
 
 // names gives paths dense numbers, and takes the numbers back. A path is the
 // number of its directory in another names, and its last segment. It keeps the
-// text of each segment once, so that an answer is never a matter of hashes.
+// text of each segment once, so that an answer is never a matter of hashes; a UUID,
+// which nearly all of Flink's files have for a name, is kept as 16 bytes in the entry itself.
 type names struct {
 	seed maphash.Seed
 	// slots is a table with open addressing; its length is a power of two. A slot
@@ -17,11 +22,58 @@ type names struct {
 }
 
 type entry struct {
-	offset uint64 // of the name in text
-	length uint32
+	name   packed
 	parent uint32
 	uses   uint32
 	live   bool
+}
+
+// packed is a name: a UUID, or a place in the text.
+type packed struct {
+	// words are the UUID's bits, or the offset of the text and nothing.
+	words  [2]uint64
+	length uint32 // of the text
+	uuid   bool
+}
+
+const dashed = len("01234567-89ab-cdef-0123-456789abcdef")
+
+// pack makes a UUID in lower case, which can be written again as it was, into bits; false for other names.
+func pack(name string) (p packed, ok bool) {
+	if len(name) != dashed || name[8] != '-' || name[13] != '-' || name[18] != '-' || name[23] != '-' {
+		return packed{}, false
+	}
+	digits := 0
+	for i := range dashed {
+		c := name[i]
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			continue
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		default:
+			return packed{}, false
+		}
+		p.words[digits/16] = p.words[digits/16]<<4 | uint64(c)
+		digits++
+	}
+	p.uuid = true
+	return p, true
+}
+
+// unpack writes a UUID.
+func (p packed) unpack() []byte {
+	var raw [16]byte
+	binary.BigEndian.PutUint64(raw[:8], p.words[0])
+	binary.BigEndian.PutUint64(raw[8:], p.words[1])
+	b := make([]byte, 0, dashed)
+	b = append(hex.AppendEncode(b, raw[:4]), '-')
+	b = append(hex.AppendEncode(b, raw[4:6]), '-')
+	b = append(hex.AppendEncode(b, raw[6:8]), '-')
+	b = append(hex.AppendEncode(b, raw[8:10]), '-')
+	return hex.AppendEncode(b, raw[10:])
 }
 
 func newNames() *names {
@@ -36,8 +88,15 @@ func (n *names) tag(parent uint32, name string) uint32 {
 
 // name is the text of an entry.
 func (n *names) name(id uint32) []byte {
-	e := &n.entries[id]
-	return n.text[e.offset : e.offset+uint64(e.length)]
+	if p := n.entries[id].name; p.uuid {
+		return p.unpack()
+	}
+	return n.inText(n.entries[id].name)
+}
+
+// inText is a name that is not packed.
+func (n *names) inText(p packed) []byte {
+	return n.text[p.words[0] : p.words[0]+uint64(p.length)]
 }
 
 func (n *names) find(parent uint32, name string) (uint32, bool) {
@@ -45,13 +104,15 @@ func (n *names) find(parent uint32, name string) (uint32, bool) {
 }
 
 func (n *names) lookup(tag, parent uint32, name string) (uint32, bool) {
+	bits, uuid := pack(name)
 	mask := uint32(len(n.slots) - 1)
 	for i := tag & mask; n.slots[i] != 0; i = (i + 1) & mask {
 		if uint32(n.slots[i]>>32) != tag {
 			continue
 		}
 		id := uint32(n.slots[i]) - 1
-		if e := &n.entries[id]; e.parent == parent && string(n.name(id)) == name {
+		e := &n.entries[id]
+		if e.parent == parent && (uuid && e.name == bits || !uuid && !e.name.uuid && string(n.inText(e.name)) == name) {
 			return id, true
 		}
 	}
@@ -68,8 +129,12 @@ func (n *names) intern(parent uint32, name string) (id uint32, added bool) {
 }
 
 func (n *names) add(tag, parent uint32, name string) (id uint32) {
-	e := entry{offset: uint64(len(n.text)), length: uint32(len(name)), parent: parent, live: true}
-	n.text = append(n.text, name...)
+	e := entry{parent: parent, live: true}
+	var uuid bool
+	if e.name, uuid = pack(name); !uuid {
+		e.name = packed{words: [2]uint64{uint64(len(n.text))}, length: uint32(len(name))}
+		n.text = append(n.text, name...)
+	}
 	if last := len(n.free) - 1; last >= 0 {
 		id, n.free = n.free[last], n.free[:last]
 		n.entries[id] = e
@@ -117,7 +182,7 @@ func (n *names) remove(id uint32) {
 			gap = i
 		}
 	}
-	n.garbage += int(e.length)
+	n.garbage += int(e.name.length)
 	*e = entry{}
 	n.free = append(n.free, id)
 	if n.garbage > 1<<16 && n.garbage > len(n.text)/2 {
@@ -129,9 +194,9 @@ func (n *names) remove(id uint32) {
 func (n *names) compact() {
 	text := make([]byte, 0, len(n.text)-n.garbage)
 	for id := range n.entries {
-		if e := &n.entries[id]; e.live {
-			name := n.name(uint32(id))
-			e.offset = uint64(len(text))
+		if e := &n.entries[id]; e.live && !e.name.uuid {
+			name := n.inText(e.name)
+			e.name.words[0] = uint64(len(text))
 			text = append(text, name...)
 		}
 	}

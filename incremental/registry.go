@@ -45,7 +45,7 @@ type Options struct {
 // inline is no file. The metadata file is one of the snapshot's files. The directories of
 // file merging, which Flink deletes with all they hold, are used as directories.
 //
-// It takes about 100 bytes for a file, and 4 for each use of one. All methods may be called concurrently.
+// It takes about 70 bytes for a file whose name is a UUID, and 4 for each use of one. All methods may be called concurrently.
 type Registry struct {
 	aliases []Alias // in canonical spelling, longest From first
 

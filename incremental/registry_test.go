@@ -304,6 +304,8 @@ func TestLongLife(t *testing.T) {
 
 // TestNamesModel compares random names, given and taken back, with a map. The table is small and full, so that names are in each other's way.
 func TestNamesModel(t *testing.T) {
+	names := rapid.OneOf(rapid.StringMatching("[a-z]{0,2}"), rapid.StringMatching("[0f]{2}abcdef-0000-4000-8000-0000000000[0f][0f]"),
+		rapid.StringMatching("00abcdef-0000-4000-8000-00000000000[0-9A-Gg-]"))
 	rapid.Check(t, func(t *rapid.T) {
 		n := newNames()
 		type key struct {
@@ -312,7 +314,7 @@ func TestNamesModel(t *testing.T) {
 		}
 		model := map[key]uint32{}
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
-			k := key{rapid.Uint32Range(0, 2).Draw(t, "parent"), rapid.StringMatching("[a-z]{0,2}").Draw(t, "name")}
+			k := key{rapid.Uint32Range(0, 2).Draw(t, "parent"), names.Draw(t, "name")}
 			id, known := model[k]
 			if known && rapid.Bool().Draw(t, "remove") {
 				n.remove(id)
@@ -331,6 +333,9 @@ func TestNamesModel(t *testing.T) {
 			for k, id := range model {
 				if got, ok := n.find(k.parent, k.name); !ok || got != id || ids[id] {
 					t.Fatalf("%v: %d %v, want %d", k, got, ok, id)
+				}
+				if string(n.name(id)) != k.name {
+					t.Fatalf("%q became %q", k.name, n.name(id))
 				}
 				ids[id] = true
 			}
