@@ -345,6 +345,16 @@ func (r *Registry) Snapshots() []Snapshot {
 	return list
 }
 
+// URI is that of a snapshot's metadata file as Add was given it; "" if there is no such snapshot.
+func (r *Registry) URI(id SnapshotID) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if s := r.snapshots[id]; s != nil {
+		return s.URI
+	}
+	return ""
+}
+
 // FindSnapshot gives the snapshot whose metadata file is uri.
 func (r *Registry) FindSnapshot(uri string) (Snapshot, bool) {
 	key := r.Key(uri)

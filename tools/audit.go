@@ -142,9 +142,10 @@ type AuditSnapshot struct {
 	WrongSize int `json:"wrongSize"`
 	Unseen    int `json:"unseen"`
 
-	key       string
-	owner     string
-	savepoint bool
+	key          string
+	owner        string
+	savepoint    bool
+	metadataSize int64
 }
 
 // Complete says that every file is there.

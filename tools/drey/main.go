@@ -38,7 +38,7 @@ const exitStatus = `EXIT STATUS
   1    failed: could not read, write or decide
   2    usage
   3    done, and the answer is no: damage found, differences found, cannot restore
-  4    partly done: some files were not copied; running again is safe
+  4    partly done: some files were not copied or deleted; running again is safe
   5    refused because it would be unsafe; nothing was changed
   130  interrupted; running again is safe
 `
@@ -69,7 +69,8 @@ type command struct {
 // commands lists the verbs in the order of the overview.
 func commands() []*command {
 	return []*command{
-		cmdInspect(), cmdVerify(), cmdDump(), cmdDiff(), cmdPreflight(), cmdRelocate(), cmdAudit(), cmdRepair(), cmdCompletion(), cmdVersion(),
+		cmdInspect(), cmdVerify(), cmdDump(), cmdDiff(), cmdPreflight(), cmdRelocate(), cmdAudit(), cmdGC(), cmdDispose(), cmdRepair(),
+		cmdCompletion(), cmdVersion(),
 	}
 }
 

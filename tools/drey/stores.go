@@ -100,3 +100,11 @@ func (l *lazyS3) Clean(ctx context.Context, uris ...string) (int, error) {
 	}
 	return f.Clean(ctx, uris...)
 }
+
+func (l *lazyS3) Prune(ctx context.Context, dirs ...string) (int, error) {
+	f, err := l.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return f.Prune(ctx, dirs...)
+}

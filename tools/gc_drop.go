@@ -1,0 +1,224 @@
+package tools
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drey-state/drey/incremental"
+	"github.com/drey-state/drey/storage"
+)
+
+// retire checks that the jobs to retire are there.
+func (g *gc) retire() error {
+	for _, dir := range g.o.Retire {
+		key := g.registry.Key(storage.Clean(dir))
+		if g.book.byDir[key] == nil {
+			return fmt.Errorf("%s: not the directory of a job in scope", dir)
+		}
+		if !within(g.rootKeys, key) {
+			return fmt.Errorf("%s: not below the roots", dir)
+		}
+		g.retired[key] = true
+	}
+	return nil
+}
+
+// choose finds the snapshots to drop.
+func (g *gc) choose() {
+	byJob := map[string][]*AuditSnapshot{}
+	savepoints := map[string][]*AuditSnapshot{}
+	for i := range g.report.Snapshots {
+		s := &g.report.Snapshots[i]
+		switch {
+		case s.Job != "" && !s.savepoint:
+			byJob[s.Job] = append(byJob[s.Job], s)
+		case s.Job == "" && g.o.KeepSavepoints > 0:
+			if lineage := g.lineage(s); lineage != "" {
+				savepoints[lineage] = append(savepoints[lineage], s)
+			} else {
+				g.stay("savepoint whose job is not known", s.Exclusive.Bytes)
+			}
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(byJob)) {
+		switch list := byJob[dir]; {
+		case g.retired[dir]:
+			for _, s := range list {
+				g.drop(s, "its job was retired")
+			}
+		case g.o.KeepLast > 0:
+			g.dropOlder(list, g.o.KeepLast, g.book.find(dir).NewestTime, "checkpoints of its job")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(savepoints)) {
+		list := savepoints[name]
+		newest := time.Time{}
+		for _, s := range list {
+			if s.ModTime.After(newest) {
+				newest = s.ModTime
+			}
+		}
+		g.dropOlder(list, g.o.KeepSavepoints, newest, "savepoints of its job")
+	}
+	g.keepLenders()
+	g.plan.Drop = slices.DeleteFunc(g.plan.Drop, func(d GCDrop) bool { _, ok := g.dropped[d.id]; return !ok })
+	clear(g.dropped)
+	for i := range g.plan.Drop {
+		g.dropped[g.plan.Drop[i].id] = i
+	}
+	g.checkRetired()
+}
+
+// lineage names the job of a savepoint: the directory that it lies in, and the
+// beginning of the job's id; "" if its name does not tell.
+func (g *gc) lineage(s *AuditSnapshot) string {
+	dir := storage.Dir(s.key)
+	name := storage.Base(dir)
+	if !savepointPattern.MatchString(name) {
+		return ""
+	}
+	jobs := map[string]bool{}
+	for _, j := range g.book.order {
+		if jobOfSavepoint(dir, j.Dir) {
+			jobs[storage.Base(j.Dir)] = true
+		}
+	}
+	if len(jobs) > 1 {
+		return ""
+	}
+	return storage.Join(storage.Dir(dir), name[:len("savepoint-")+6])
+}
+
+// dropOlder drops those that are older than the newest complete ones, and older than the grace
+// period. What is newest is asked of the numbers and of the times, as the numbers
+// begin again with a job that was started without state, and a copy has the time of copying.
+func (g *gc) dropOlder(list []*AuditSnapshot, keep int, newest time.Time, of string) {
+	kept := map[*AuditSnapshot]bool{}
+	for _, compare := range []func(a, b *AuditSnapshot) int{
+		func(a, b *AuditSnapshot) int { return cmp.Compare(b.CheckpointID, a.CheckpointID) },
+		func(a, b *AuditSnapshot) int { return b.ModTime.Compare(a.ModTime) },
+	} {
+		slices.SortStableFunc(list, compare)
+		complete := 0
+		for _, s := range list {
+			if complete == keep {
+				break
+			}
+			if kept[s] = true; s.Complete() {
+				complete++
+			}
+		}
+	}
+	limit := g.now
+	if newest.Before(limit) {
+		limit = newest
+	}
+	for _, s := range list {
+		if kept[s] {
+			continue
+		}
+		if s.ModTime.IsZero() || s.ModTime.After(limit.Add(-g.grace)) {
+			g.stay("snapshot not older than the grace period", s.Exclusive.Bytes)
+			continue
+		}
+		g.drop(s, fmt.Sprintf("not among the newest %d complete %s", keep, of))
+	}
+}
+
+// drop marks a snapshot, unless it is protected.
+func (g *gc) drop(s *AuditSnapshot, reason string) {
+	uri, inside := g.spell(s.key)
+	stays := ""
+	switch {
+	case !inside:
+		stays = "snapshot below a directory that is only in scope for its snapshots"
+	case len(g.only) > 0 && !within(g.only, s.key):
+		stays = "snapshot not in the directories to which deletion is restricted"
+	case within(g.pins, s.key), slices.ContainsFunc(g.pins, func(p string) bool { return within([]string{storage.Dir(s.key)}, p) }):
+		stays = "snapshot pinned"
+	}
+	if stays != "" {
+		g.stay(stays, s.Exclusive.Bytes)
+		return
+	}
+	size, _ := g.sizeOf(s.key)
+	g.dropped[s.ID] = len(g.plan.Drop)
+	g.plan.Drop = append(g.plan.Drop, GCDrop{Snapshot: uri, CheckpointID: s.CheckpointID, Kind: s.Kind, Size: size, ModTime: s.ModTime, Reason: reason, id: s.ID, key: s.key})
+}
+
+func (g *gc) sizeOf(key string) (int64, bool) {
+	id, ok := g.registry.Find(key)
+	if !ok {
+		return 0, false
+	}
+	return g.report.Found(id)
+}
+
+// keepLenders takes snapshots back of whose own directories others use files, that stay.
+func (g *gc) keepLenders() {
+	for changed := true; changed; {
+		changed = false
+		for i := range g.plan.Drop {
+			d := &g.plan.Drop[i]
+			if _, ok := g.dropped[d.id]; !ok {
+				continue
+			}
+			users := g.borrowers(d.id, d.key)
+			if len(users) == 0 {
+				continue
+			}
+			delete(g.dropped, d.id)
+			changed = true
+			g.note("%s stays: %s", d.Snapshot, lent(users))
+		}
+	}
+}
+
+// borrowers counts, by snapshot that stays, the files in the directory of a snapshot that it uses.
+func (g *gc) borrowers(id incremental.SnapshotID, key string) map[string]int {
+	own := storage.Dir(key)
+	users := map[string]int{}
+	for f := range g.registry.Files(id) {
+		if g.registry.Uses(f) < 2 || !within([]string{own}, g.registry.DirURI(g.registry.Dir(f))) {
+			continue
+		}
+		for _, user := range g.registry.Users(f) {
+			if _, ok := g.dropped[user]; !ok && user != id {
+				users[g.registry.URI(user)]++
+			}
+		}
+	}
+	return users
+}
+
+func lent(users map[string]int) string {
+	var list []string
+	for _, u := range slices.Sorted(maps.Keys(users)) {
+		list = append(list, fmt.Sprintf("%s uses %d files in its directory", storage.Dir(u), users[u]))
+	}
+	return listSome(list)
+}
+
+// checkRetired refuses where others use files of a job that is to go.
+func (g *gc) checkRetired() {
+	for _, dir := range slices.Sorted(maps.Keys(g.retired)) {
+		users := map[string]int64{}
+		for _, f := range g.report.Foreign {
+			s, ok := g.registry.FindSnapshot(f.Snapshot)
+			if _, goes := g.dropped[s.ID]; ok && !goes && f.Owner == dir {
+				users[f.Snapshot] += f.Files
+			}
+		}
+		var list []string
+		for _, u := range slices.Sorted(maps.Keys(users)) {
+			list = append(list, fmt.Sprintf("%s uses %d files of it", storage.Dir(u), users[u]))
+		}
+		if len(list) > 0 {
+			g.refuse("job %s can't be retired: %s", dir, strings.Join(list[:min(len(list), 10)], "; "))
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package tools
+
+import (
+	"cmp"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/drey-state/drey/incremental"
+	"github.com/drey-state/drey/storage"
+)
+
+// checkScope refuses where it can't be known what is in use.
+func (g *gc) checkScope() {
+	refuseUndecided(g.plan, g.report, g.keys(g.o.IgnoreMetadata), g.registry.Key)
+	if siblings := siblingsOf(g.report.Siblings, g.roots); len(siblings) > 0 {
+		g.refuse("snapshots beside the roots may use their files, and are not in scope: %s; name the directory that holds them all as root, or them as references", listSome(siblings))
+	}
+	if len(g.report.Snapshots) == 0 {
+		g.refuse("there is no snapshot below %s: nothing says what is in use", strings.Join(g.report.Roots, ", "))
+	}
+}
+
+// refuseUndecided refuses where metadata or directories could not be read.
+func refuseUndecided(p *GCPlan, r *AuditReport, ignored []string, key func(string) string) {
+	refuse := func(text string) { p.Refused = append(p.Refused, text) }
+	for _, f := range r.Unreadable {
+		if !slices.Contains(ignored, key(f.URI)) {
+			refuse(f.URI + ": " + f.Error + ": it may use any file in scope; to delete nevertheless, as if it named no file, ignore this metadata by its path")
+		}
+	}
+	for _, s := range r.Snapshots {
+		if slices.Contains(ignored, s.key) {
+			refuse(s.URI + ": can be read, and so is not ignored; dispose of the snapshot if it is not needed")
+		}
+	}
+	for _, f := range r.Unlisted {
+		refuse(f.URI + ": not listed to its end: " + f.Error)
+	}
+}
+
+// siblingsOf are those directories that lie beside one of the roots.
+func siblingsOf(siblings, roots []string) []string {
+	return slices.DeleteFunc(slices.Clone(siblings), func(s string) bool {
+		return !slices.ContainsFunc(roots, func(r string) bool { return storage.Key(storage.Dir(r)) == storage.Key(storage.Dir(s)) })
+	})
+}
+
+// Below this share of files in use, in a hundred, a listing of at least that many unused files is suspicious.
+const (
+	suspiciousShare = 1
+	suspiciousFiles = 100
+)
+
+// matchNames finds what is only unused because a snapshot spells its path in another way. Flink's names of
+// files are random, so that a file and a reference of one name mean the same.
+func (g *gc) matchNames() {
+	seed := maphash.MakeSeed()
+	unlisted := map[uint64]incremental.FileID{} // by name
+	used := make([]int64, len(g.rootKeys))
+	rootOf := map[incremental.DirID]int{}
+	for id := range g.registry.Limit() {
+		if g.registry.Uses(id) == 0 {
+			continue
+		}
+		dir := g.registry.Dir(id)
+		root, ok := rootOf[dir]
+		if !ok {
+			root = g.rootOf(g.registry.DirURI(dir))
+			rootOf[dir] = root
+		}
+		f := g.registry.File(id)
+		switch _, found := g.report.Found(id); {
+		case f.Directory:
+		case found && root >= 0:
+			if !f.Metadata {
+				used[root]++
+			}
+		case found && g.inScope(g.registry.DirURI(dir)):
+		default:
+			unlisted[maphash.String(seed, storage.Base(f.URI))] = id
+		}
+	}
+	unused := make([]int64, len(g.rootKeys))
+	rules := map[Rule]int{}
+	i := -1
+	for f := range g.report.Files() {
+		i++
+		root := g.rootOf(g.registry.Key(f.URI))
+		if root < 0 {
+			continue
+		}
+		if f.Status == FileUnreferenced {
+			unused[root]++
+		}
+		id, ok := unlisted[maphash.String(seed, storage.Base(f.URI))]
+		if !ok {
+			continue
+		}
+		ref := g.registry.File(id)
+		switch dir := storage.Dir(ref.URI); {
+		case storage.Base(ref.URI) != storage.Base(f.URI):
+		case g.layouts.snapshots[dir]:
+			// A known mistake of Flink: the file lies in the savepoint that was claimed.
+			g.keep[i] = "a snapshot looks for a file of this name in its own directory: repair it first"
+		default:
+			rules[differing(storage.Dir(ref.URI), g.registry.Key(storage.Dir(f.URI)))]++
+		}
+	}
+	if g.o.AcceptMismatch {
+		return
+	}
+	for _, r := range slices.SortedFunc(maps.Keys(rules), func(a, b Rule) int {
+		return cmp.Or(rules[b]-rules[a], strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
+	}) {
+		g.refuse("%d files that seem unused have the names of files that snapshots name elsewhere: %s in metadata, %s in the listing; if that is one place, give the first the second as alias", rules[r], r.From, r.To)
+	}
+	for i, root := range g.roots {
+		switch {
+		case unused[i] == 0 || len(rules) > 0:
+		case used[i] == 0:
+			g.refuse("none of the files below %s is used by a snapshot in scope, not even one of %d old ones: the snapshots that use them, or the spelling of their paths, may be missing%s", root, unused[i], g.elsewhere())
+		case unused[i] >= suspiciousFiles && used[i]*100 < unused[i]*suspiciousShare:
+			g.refuse("only %d files below %s are used by snapshots in scope, and %d old ones are not: snapshots, or the spelling of their paths, may be missing%s", used[i], root, unused[i], g.elsewhere())
+		}
+	}
+}
+
+// elsewhere says where snapshots name files that are not there.
+func (g *gc) elsewhere() string {
+	dirs := map[string]int{}
+	for id := range g.registry.Limit() {
+		if f := g.registry.File(id); f.Uses > 0 && !f.Directory && !g.inScope(f.URI) {
+			dirs[g.registry.DirURI(g.registry.Dir(id))]++
+		}
+	}
+	if len(dirs) == 0 {
+		return ""
+	}
+	list := slices.SortedFunc(maps.Keys(dirs), func(a, b string) int { return cmp.Or(dirs[b]-dirs[a], strings.Compare(a, b)) })
+	return "; the snapshots name files in " + listSome(list)
+}
+
+// rootOf gives the index of the root that a place is below, -1 if it is below none.
+func (g *gc) rootOf(key string) int {
+	return slices.IndexFunc(g.rootKeys, func(r string) bool { return within([]string{r}, key) })
+}
+
+func (g *gc) inScope(key string) bool {
+	return slices.ContainsFunc(g.report.Roots, func(r string) bool { return within([]string{g.registry.Key(r)}, key) })
+}
