@@ -91,7 +91,7 @@ complete -p drey >&2`, "bash"}, words...)...)
 	}
 	for _, c := range []struct{ words, want string }{
 		{"drey ins", "inspect"},
-		{"drey re", "relocate"},
+		{"drey re", "relocate repair"},
 		{"drey he", "help"},
 		{"drey inspect --chec", "--check"},
 		{"drey relocate --target-s", "--target-s3-endpoint --target-s3-path-style"},
