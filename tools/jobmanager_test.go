@@ -133,11 +133,26 @@ func TestHeld(t *testing.T) {
 			{moment: "failed", snapshots: []string{"12"}, restored: 9, unlisted: 12, since: 12, held: []int64{10, 11, 12, 14}, free: []int64{13}},
 		} {
 			t.Run(v+"/"+w.moment, func(t *testing.T) {
+				before := time.Now()
 				h := heldOf(t, replay(t, v, w.moment))
+				after := time.Now()
 				if h.Flink != v || h.Stale != 3*time.Second || !slices.Equal(h.CheckpointDirs, []string{"file:///flink/ckpt"}) || len(h.Jobs) != 1 {
 					t.Fatalf("%+v", h)
 				}
 				j := h.Jobs[0]
+				var o struct {
+					Jobs []struct {
+						Start    int64 `json:"start-time"`
+						Duration int64
+					}
+				}
+				if err := json.Unmarshal(recording(t, v, w.moment+"-overview"), &o); err != nil {
+					t.Fatal(err)
+				}
+				clock := time.UnixMilli(o.Jobs[0].Start + o.Jobs[0].Duration)
+				if w.ended && h.ClockAhead != 0 || !w.ended && (h.ClockAhead > clock.Sub(before) || h.ClockAhead < clock.Sub(after)) {
+					t.Errorf("clock ahead by %s", h.ClockAhead)
+				}
 				var got []string
 				for _, s := range j.Snapshots {
 					text := fmt.Sprint(s.ID)
