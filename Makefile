@@ -6,7 +6,7 @@ CACHE      ?= $(or $(DREY_CACHE),$(HOME)/.cache/drey)
 LINT_VERSION = v2.15.0
 LINT       = $(CACHE)/golangci-lint-$(LINT_VERSION)/golangci-lint
 # A number of runs, as a limit of time makes the fuzzer itself fail now and then ("context deadline exceeded").
-FUZZTIME   ?= 100000x
+FUZZTIME   ?= 40000x
 # The tests of interop spend their time in the JVM; the race detector has nothing to find there.
 RACE_PKGS  = $$($(GO) list ./... | grep -v /interop)
 
@@ -26,7 +26,7 @@ vet:
 	$(GO) vet ./...
 
 lint: $(LINT)
-	$(LINT) run ./...
+	$(LINT) run --allow-parallel-runners ./...
 
 $(LINT):
 	GOBIN=$(dir $(LINT)) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
@@ -49,7 +49,7 @@ golden:
 	@git diff --exit-code -- tools/drey/testdata/script
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./backend/... ./metadata ./storage/...
+	$(GO) test -run '^$$' -bench . -benchmem ./backend/... ./incremental ./metadata ./serializer ./storage/... ./tools
 
 # KEYS=5000000 for the figures of the README.
 bench-flink:
