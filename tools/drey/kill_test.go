@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,4 +137,38 @@ func TestKill(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs were killed, %d of them after the metadata was written", killed, withMetadata)
+}
+
+// TestInterruptBlockedOutput interrupts a dump into a pipe that nobody reads on.
+func TestInterruptBlockedOutput(t *testing.T) {
+	cmd := program(t, "dump", "testdata/snapshots/1.20.5/sp-canonical-hashmap-files/savepoint-508158-bcdaedc881d5")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond) // until the pipe is full; a signal before that ends it anyway
+	ended := make(chan error, 1)
+	go func() {
+		_, err := cmd.Process.Wait()
+		ended <- err
+	}()
+	for range 100 {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	_ = cmd.Process.Kill()
+	t.Fatal("runs on after 100 signals")
 }
