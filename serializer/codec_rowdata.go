@@ -53,7 +53,7 @@ func appendBinaryRow(t *logicalType, v any) ([]byte, error) {
 		b.slot = header + 8*i
 		if f == nil {
 			if !fixedSlot(t.children[i]) {
-				return nil, fmt.Errorf("field %d: a null %s has more than one form", i, t.children[i].text)
+				return nil, fmt.Errorf("field %d: a null %s has more than one form: %w", i, t.children[i].text, ErrUnsupported)
 			}
 			b.data[(i+8)/8] |= 1 << (i % 8)
 			continue

@@ -114,6 +114,10 @@ func TestParseKeyOtherWays(t *testing.T) {
 	if _, err := ParseKey(of["POJO"], "x"); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "0x") {
 		t.Errorf("POJO: %v", err)
 	}
+	// A null has several forms, so that the key is to be looked for by its text.
+	if _, err := ParseKey(of["ROW<TIMESTAMP(3), TIMESTAMP(9)>"], `["2024-01-01T00:00:00",null]`); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("null of TIMESTAMP(9): %v", err)
+	}
 	if _, err := ParseKey(nil, "x"); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("no serializer: %v", err)
 	}
