@@ -124,7 +124,7 @@ func (p *progress) text(elapsed time.Duration) string {
 		parts = append(parts, plural(p.done, "file"))
 	}
 	switch {
-	case p.totalBytes > 0:
+	case p.totalBytes > 0 && p.bytes <= p.totalBytes:
 		parts = append(parts, fmt.Sprintf("%s of %s", size(p.bytes), size(p.totalBytes)))
 	case p.bytes > 0:
 		parts = append(parts, size(p.bytes))
@@ -136,9 +136,12 @@ func (p *progress) text(elapsed time.Duration) string {
 	return b.String()
 }
 
-// share is the part of the work that is done, from 0 to 1, if it is known.
+// share is the part of the work that is done, from 0 to 1, if it is known. It
+// is not if more was read than there is: blocks of several key groups are read again for each.
 func (p *progress) share() (float64, bool) {
 	switch {
+	case p.totalBytes > 0 && p.bytes > p.totalBytes:
+		return 0, false
 	case p.totalBytes > 0:
 		return min(1, max(0, float64(p.bytes)/float64(p.totalBytes))), true
 	case p.total > 0:

@@ -20,6 +20,7 @@ func TestProgressText(t *testing.T) {
 		{"bytes only", false, 0, 0, 1 << 20, 4 << 20, 4 * time.Second, "checking: 1.0 MiB of 4.0 MiB, 256.0 KiB/s"},
 		{"line", false, 3, 12, 1 << 20, 4 << 20, 4 * time.Second, "checking: 3 of 12 files, 1.0 MiB of 4.0 MiB, 256.0 KiB/s"},
 		{"bar", true, 3, 12, 1 << 20, 4 << 20, 4 * time.Second, "checking: [######..................]  25 %, 3 of 12 files, 1.0 MiB of 4.0 MiB, 256.0 KiB/s"},
+		{"blocks read again", true, 0, 0, 5 << 20, 4 << 20, 5 * time.Second, "checking: 5.0 MiB, 1.0 MiB/s"},
 		{"more than there is", true, 13, 12, 0, 0, time.Second, "checking: [########################] 100 %, 13 of 12 files"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
