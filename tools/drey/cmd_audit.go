@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/drey-state/drey/storage"
 	"github.com/drey-state/drey/tools"
 )
 
@@ -33,9 +34,13 @@ working directory of a task that may be running, beside metadata that can't be r
 does; if somebody does, the exit code is 3. --pointers reads paths of snapshots from a file, one in a line, as high availability or
 the Kubernetes operator holds them, and says whether each can be restored, and what can be instead.
 
+--html writes a page for a browser as well: usage by job and kind, the retained checkpoints with what they share, tables that can be
+sorted. It is one file that needs no network, and of long lists it has the largest entries.
+
 EXAMPLES
   drey audit s3://bucket/ckpt s3://bucket/savepoints
   drey audit --needed-by s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-42 s3://bucket/ckpt
+  drey audit --html audit.html s3://bucket/ckpt
   drey audit --alias hdfs://nn1:8020=file:///mnt/hdfs /mnt/hdfs/flink
 `
 
@@ -45,6 +50,7 @@ type auditOptions struct {
 	aliases  []string
 	neededBy []string
 	pointers string
+	html     string
 }
 
 // auditDocument is the JSON document, but for the lists that are streamed.
@@ -64,6 +70,7 @@ func cmdAudit() *command {
 			f.StringArrayVar(&o.aliases, "alias", nil, "`OLD=NEW`: recorded paths at and below OLD are those at and below NEW; may be repeated")
 			f.StringArrayVar(&o.neededBy, "needed-by", nil, "say who uses files of this `SNAPSHOT`; may be repeated")
 			f.StringVar(&o.pointers, "pointers", "", "say whether the snapshots that `FILE` names, one in a line, can be restored; - for standard input")
+			f.StringVar(&o.html, "html", "", "also write the audit as one page for a browser to `FILE`")
 		},
 		run: func(ctx context.Context, e *env, args []string) error { return runAudit(ctx, e, &o, args) },
 	}
@@ -107,6 +114,11 @@ func runAudit(ctx context.Context, e *env, o *auditOptions, args []string) error
 		return err
 	}
 	bar.stop()
+	if o.html != "" {
+		if err := writePage(ctx, e, o.html, d.AuditReport); err != nil {
+			return err
+		}
+	}
 	if e.json {
 		err = report(e.stdout, func(w *bufio.Writer) { err = streamAudit(w, d) })
 	} else {
@@ -116,6 +128,19 @@ func runAudit(ctx context.Context, e *env, o *auditOptions, args []string) error
 		return err
 	}
 	return auditOutcome(d)
+}
+
+// writePage writes the page for a browser, in the place of one that is there.
+func writePage(ctx context.Context, e *env, name string, r *tools.AuditReport) error {
+	uri, err := target(name)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := tools.WritePage(&b, r); err != nil {
+		return err
+	}
+	return storage.WriteFile(ctx, stores(e), uri, b.Bytes(), storage.CreateOptions{Overwrite: true})
 }
 
 // auditOutcome is the error that gives the exit code.
