@@ -105,6 +105,7 @@ type chunks struct {
 	body    int64  // bytes of the chunk that are not handed out yet
 	start   int64  // where the chunk begins
 	next    bool   // head is that of another stream
+	padding bool   // the chunk holds no data
 }
 
 func (c *chunks) Read(p []byte) (int, error) {
@@ -115,6 +116,10 @@ func (c *chunks) Read(p []byte) (int, error) {
 	}
 	if c.next {
 		return 0, io.EOF
+	}
+	if c.padding {
+		// A decoder would pass over it, and so over what damage made of a chunk.
+		return 0, fmt.Errorf("%w: snappy chunk of a type that Flink does not write at offset %d of the file", serializer.ErrCorrupt, c.start)
 	}
 	if len(c.head) > 0 {
 		n := copy(p, c.head)
@@ -136,6 +141,7 @@ func (c *chunks) chunk() error {
 	c.head = head
 	c.body = int64(head[1]) | int64(head[2])<<8 | int64(head[3])<<16
 	c.next = head[0] == identifier[0] && c.started
+	c.padding = head[0] > 1 && head[0] != identifier[0]
 	c.started = true
 	return nil
 }
