@@ -400,13 +400,13 @@ func (c *SnapshotCheck) advise(lost []*lostFile, there int) {
 			"after a CLAIM restore from a native savepoint; the files are in the savepoint's directory, and the checkpoint can't be restored as it is",
 			count(dangling, "relative handle"))
 		if found > 0 {
-			add("files of their names and sizes are in %s", listSome(sortedKeys(dirs)))
+			add("files of their names and sizes are in %s; `drey repair` writes metadata that names them there", listSome(sortedKeys(dirs)))
 		}
 	case absolute == len(lost) && there == 0 && found == len(lost):
 		c.Moved = true
 		add("the snapshot was moved: its files lie in %s; `drey relocate` rewrites the paths", listSome(sortedKeys(dirs)))
 	case found > 0:
-		add("%d of %s are at other places with the same name and size, in %s; `drey relocate --moved FROM=TO` takes them from there", found, count(len(lost), "file"), listSome(sortedKeys(dirs)))
+		add("%d of %s are at other places with the same name and size, in %s; `drey repair` writes metadata that names them there, `drey relocate --moved FROM=TO` makes a copy with them", found, count(len(lost), "file"), listSome(sortedKeys(dirs)))
 	}
 	if len(c.Unseen) > 0 && found < len(lost) {
 		add("not all places could be looked at: %s; files that were not found may be there: make them readable, or say where the files are with `drey relocate --moved FROM=TO`", listSome(c.Unseen))
