@@ -27,6 +27,8 @@ type DisposeOptions struct {
 	// Stopped says that the jobs of the checkpoints do not run, so that a
 	// directory of a later checkpoint without metadata is no checkpoint in progress.
 	Stopped bool
+	// Held is what running clusters hold, asked before the call.
+	Held []*Held
 }
 
 // PlanDispose plans the deletion of snapshots as `flink savepoint -d` does it: metadata, every file that it names, and
@@ -67,7 +69,7 @@ func PlanDispose(ctx context.Context, fsys storage.FS, snapshots []string, o Dis
 	}
 	g := &gc{
 		audit: s.audit, o: GCOptions{TaskOwned: true}, plan: newGCPlan("dispose", s.report), dropped: map[incremental.SnapshotID]int{},
-		kept: map[string]*AuditCount{}, files: newDroppedFiles(), disposal: true,
+		kept: map[string]*AuditCount{}, files: newDroppedFiles(), disposal: true, guard: newGuard(o.Held, s.registry.Key),
 	}
 	for _, root := range scope {
 		g.roots = append(g.roots, storage.Clean(root))
@@ -120,6 +122,9 @@ func (g *gc) dispose(ctx context.Context, s *scout, metadata []string, o Dispose
 	}
 	for i := range g.plan.Drop {
 		d := &g.plan.Drop[i]
+		if held := g.guard.snapshot(d.key, g.layouts.of(storage.Dir(d.key)).job, d.CheckpointID); held != "" {
+			g.refuse("%s: %s", d.Snapshot, held)
+		}
 		if users := g.borrowers(d.id, d.key); len(users) > 0 && !o.KeepUsed {
 			g.refuse("%s: %s", d.Snapshot, lent(users))
 		}

@@ -49,6 +49,8 @@ type GCOptions struct {
 	MaxDelete int64
 	// AcceptMismatch goes on although what is listed hardly fits what the snapshots name.
 	AcceptMismatch bool
+	// Held is what running clusters hold, asked before the call.
+	Held []*Held
 }
 
 // GCEntry is a file that is to be deleted.
@@ -145,6 +147,7 @@ type gc struct {
 	files    *droppedFiles
 	dirs     map[string]bool // to be removed if empty
 	disposal bool            // what lies in scope was not listed
+	guard    *guard
 }
 
 // PlanGC finds what may be deleted below the roots. Reasons to refuse are in the plan, which then
@@ -176,7 +179,9 @@ func PlanGC(ctx context.Context, fsys storage.FS, roots []string, o GCOptions) (
 	if err := g.retire(); err != nil {
 		return nil, err
 	}
+	g.guard = newGuard(o.Held, g.registry.Key)
 	g.checkScope()
+	g.checkHeld()
 	g.matchNames()
 	if len(g.plan.Refused) == 0 {
 		g.choose()
@@ -306,6 +311,8 @@ func (g *gc) verdictOf(i int, f *AuditFile) (stays, reason string) {
 		return keptTaskOwned, ""
 	case g.orphanSavepoint(f) && g.o.KeepSavepoints == 0:
 		return "of a savepoint without metadata whose job is not known", ""
+	case g.guard.file(g.layouts.of(storage.Dir(key)), f.ModTime):
+		return "written since the newest checkpoint of a running job", ""
 	}
 	return "", f.Cause
 }
@@ -335,12 +342,12 @@ func (g *gc) finish() {
 	if len(p.Refused) == 0 {
 		orphans := map[string]bool{}
 		g.unused(func(_ int, e GCEntry, f *AuditFile, stays string) bool {
+			if g.orphanSavepoint(f) {
+				orphans[f.Dir] = true
+			}
 			if stays != "" {
 				if f.Status == FileUnreferenced {
 					g.stay(stays, e.Size)
-				}
-				if g.orphanSavepoint(f) {
-					orphans[f.Dir] = true
 				}
 				return true
 			}

@@ -140,6 +140,10 @@ func (g *gc) drop(s *AuditSnapshot, reason string) {
 		stays = "snapshot not in the directories to which deletion is restricted"
 	case within(g.pins, s.key), slices.ContainsFunc(g.pins, func(p string) bool { return within([]string{storage.Dir(s.key)}, p) }):
 		stays = "snapshot pinned"
+	default:
+		if stays = g.guard.snapshot(s.key, s.Job, s.CheckpointID); stays != "" {
+			stays = "snapshot " + stays
+		}
 	}
 	if stays != "" {
 		g.stay(stays, s.Exclusive.Bytes)

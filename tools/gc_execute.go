@@ -28,6 +28,9 @@ type GCExecuteOptions struct {
 	// Recheck is how old the last look for new metadata may be when a batch is
 	// deleted; 0 means 30 seconds, a negative one looks before every batch.
 	Recheck time.Duration
+	// Guard, if not nil, asks running clusters what they hold, each time before metadata is looked for.
+	// If it fails, nothing more is deleted.
+	Guard func(context.Context) ([]*Held, error)
 	// Record, if not nil, is written as it goes: a JSON object in a line for the beginning,
 	// each file and the end.
 	Record io.Writer
@@ -77,6 +80,7 @@ type gcRun struct {
 	scout   *scout
 	drops   map[string]int // metadata of dropped snapshots by canonical URI
 	gone    []bool         // by drop: the metadata is not there
+	held    []string       // by drop: why it stays, "" if no running job holds it
 	ids     map[incremental.SnapshotID]bool
 	roots   []string
 	pins    []string
@@ -109,7 +113,7 @@ func (p *GCPlan) Execute(ctx context.Context, fsys storage.FS, o GCExecuteOption
 	}
 	r := &gcRun{
 		GCRun: &GCRun{ID: newID(), Plan: p.ID, Started: time.Now().UTC(), Planned: p.Delete, Skips: []GCFailure{}, Failures: []GCFailure{}},
-		fsys:  fsys, plan: p, o: o, scout: s, drops: map[string]int{}, gone: make([]bool, len(p.Drop)), ids: map[incremental.SnapshotID]bool{}, start: time.Now(),
+		fsys:  fsys, plan: p, o: o, scout: s, drops: map[string]int{}, gone: make([]bool, len(p.Drop)), held: make([]string, len(p.Drop)), ids: map[incremental.SnapshotID]bool{}, start: time.Now(),
 	}
 	if o.Record != nil {
 		r.enc = json.NewEncoder(o.Record)
@@ -121,7 +125,7 @@ func (p *GCPlan) Execute(ctx context.Context, fsys storage.FS, o GCExecuteOption
 	for _, pin := range p.Pins {
 		r.pins = append(r.pins, s.registry.Key(storage.Clean(pin)))
 	}
-	if err := s.look(ctx); err != nil {
+	if err := r.look(ctx); err != nil {
 		return nil, err
 	}
 	r.findDrops()
@@ -152,6 +156,22 @@ func (r *gcRun) outcome(ctx context.Context, err error) error {
 		return fmt.Errorf("%d of %d files were not deleted: %w", r.Failed.Files, r.Planned.Files, ErrPartly)
 	}
 	return nil
+}
+
+// look looks for what came since the last time.
+func (r *gcRun) look(ctx context.Context) error {
+	if r.o.Guard != nil {
+		held, err := r.o.Guard(ctx)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		g := newGuard(held, r.scout.registry.Key)
+		for i, d := range r.plan.Drop {
+			key := r.scout.registry.Key(d.Snapshot)
+			r.held[i] = g.snapshot(key, r.scout.layouts.of(storage.Dir(key)).job, d.CheckpointID)
+		}
+	}
+	return r.scout.look(ctx)
 }
 
 // findDrops finds the snapshots to drop in the registry. One that was changed since is not dropped: its files count as used.
@@ -200,7 +220,7 @@ func (r *gcRun) flush(ctx context.Context, batch []GCEntry) error {
 		return nil
 	}
 	if r.o.Recheck < 0 || time.Since(r.scout.began) > r.o.Recheck {
-		if err := r.scout.look(ctx); err != nil {
+		if err := r.look(ctx); err != nil {
 			return err
 		}
 	}
@@ -276,12 +296,14 @@ type recheck struct{ what, why string }
 // check looks at a file once more.
 func (r *gcRun) check(ctx context.Context, e *GCEntry) recheck {
 	key := r.scout.registry.Key(e.Path)
-	_, isDrop := r.drops[key]
+	drop, isDrop := r.drops[key]
 	switch {
 	case !within(r.roots, key):
 		return recheck{"skipped", "not below the roots of the plan"}
 	case within(r.pins, key):
 		return recheck{"skipped", "pinned"}
+	case isDrop && r.held[drop] != "":
+		return recheck{"skipped", r.held[drop]}
 	case !isDrop && isMetadataName(storage.Base(e.Path)):
 		return recheck{"skipped", "metadata of a snapshot that the plan does not drop"}
 	}

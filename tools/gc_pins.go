@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/drey-state/drey/storage"
@@ -36,22 +38,29 @@ func ReadPins(r io.Reader) ([]string, error) {
 }
 
 func pinsInJSON(data []byte) ([]string, error) {
+	var doc any
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
 	var pins []string
-	dec := json.NewDecoder(bytes.NewReader(data))
-	for {
-		switch t, err := dec.Token(); s := t.(type) {
-		case nil:
-			if err == io.EOF {
-				return pins, nil
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				walk(e)
 			}
-			if err != nil {
-				return nil, fmt.Errorf("at byte %d: %w", dec.InputOffset(), err)
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				walk(v[name])
 			}
 		case string:
-			_, _, path := storage.Split(s)
-			if strings.HasPrefix(path, "/") && len(path) > 1 && !strings.ContainsAny(s, "\n\t") {
-				pins = append(pins, s)
+			_, _, path := storage.Split(v)
+			if strings.HasPrefix(path, "/") && len(path) > 1 && !strings.ContainsAny(v, "\n\t") {
+				pins = append(pins, v)
 			}
 		}
 	}
+	walk(doc)
+	return pins, nil
 }

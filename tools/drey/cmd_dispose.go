@@ -60,6 +60,9 @@ func cmdDispose() *command {
 			if d.IgnoreMetadata, err = targets(o.ignore); err != nil {
 				return err
 			}
+			if d.Held, err = o.held(ctx); err != nil {
+				return err
+			}
 			p, err := tools.PlanDispose(ctx, stores(e), uris, d)
 			if err != nil {
 				return err

@@ -33,7 +33,7 @@ files stays in any case. Of a dropped snapshot the metadata goes first.
 
 To review what will happen, save the plan, read or edit it, and execute it; its member "delete" is a list of files. Just before
 a file is deleted it is looked at again: one that was changed, or that a snapshot uses which came since, stays. Files are deleted
-one by one, never a directory with what is in it. Running again after an interruption or a failure is safe.
+one by one, never a directory with what is in it. With --job-manager nothing goes that a running job holds. Running again after an interruption or a failure is safe.
 
 EXAMPLES
   drey gc s3://bucket/ckpt s3://bucket/savepoints
@@ -50,6 +50,7 @@ type runFlags struct {
 	batch     int
 	record    string
 	planOut   string
+	managers  []string
 }
 
 func (o *runFlags) add(f *pflag.FlagSet) {
@@ -58,6 +59,7 @@ func (o *runFlags) add(f *pflag.FlagSet) {
 	f.Float64Var(&o.rate, "rate", 0, "delete at most `N` files in a second; 0 for no limit")
 	f.IntVar(&o.batch, "batch", 1000, "check, then delete, `N` files together")
 	f.StringVar(&o.record, "record", "", "append what is done to `FILE`, a JSON object in a line")
+	f.StringArrayVar(&o.managers, "job-manager", nil, "`URL` of a Flink cluster's REST interface: what its jobs hold stays, and nothing is deleted if it does not answer; may be repeated")
 	f.StringVar(&o.planOut, "plan-out", "", "save the plan as `FILE`")
 }
 
@@ -71,6 +73,45 @@ func (o *runFlags) check() error {
 		return usagef("--record goes with --delete")
 	}
 	return nil
+}
+
+// guard gives a function that asks the clusters, nil if there are none.
+func (o *runFlags) guard() (func(context.Context) ([]*tools.Held, error), error) {
+	var managers []*tools.JobManager
+	for _, url := range o.managers {
+		m, err := tools.NewJobManager(url, tools.JobManagerOptions{})
+		if err != nil {
+			return nil, usageError{err.Error()}
+		}
+		managers = append(managers, m)
+	}
+	if len(managers) == 0 {
+		return nil, nil
+	}
+	return func(ctx context.Context) ([]*tools.Held, error) {
+		var all []*tools.Held
+		for _, m := range managers {
+			h, err := m.Held(ctx)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, h)
+		}
+		return all, nil
+	}, nil
+}
+
+// held asks the clusters; a failure is a refusal.
+func (o *runFlags) held(ctx context.Context) ([]*tools.Held, error) {
+	ask, err := o.guard()
+	if err != nil || ask == nil {
+		return nil, err
+	}
+	held, err := ask(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", tools.ErrRefused, err)
+	}
+	return held, nil
 }
 
 // gcFlags are the options of gc.
@@ -174,6 +215,9 @@ func (o *gcFlags) makePlan(ctx context.Context, e *env, args []string) (*tools.G
 			return nil, err
 		}
 	}
+	if g.Held, err = o.held(ctx); err != nil {
+		return nil, err
+	}
 	bar := newProgress(e, "listing")
 	defer bar.stop()
 	g.Progress = func(n int64) { bar.set(int(n), 0, 0, 0) }
@@ -203,7 +247,7 @@ func runSavedPlan(ctx context.Context, e *env, o *gcFlags, set *pflag.FlagSet, a
 	if len(args) > 0 {
 		return usagef("gc: a saved plan has its own roots")
 	}
-	allowed := map[string]bool{"plan": true, "delete": true, "max-delete": true, "rate": true, "batch": true, "record": true}
+	allowed := map[string]bool{"plan": true, "delete": true, "max-delete": true, "rate": true, "batch": true, "record": true, "job-manager": true}
 	global := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&env{}).addFlags(global)
 	var wrong error
@@ -268,6 +312,10 @@ func execute(ctx context.Context, e *env, p *tools.GCPlan, o *runFlags) error {
 	x := tools.GCExecuteOptions{
 		Jobs: e.jobs, Batch: o.batch, Rate: o.rate,
 		Progress: func(done int64) { bar.set(int(done), int(p.Delete.Files), 0, 0) },
+	}
+	var err error
+	if x.Guard, err = o.guard(); err != nil {
+		return err
 	}
 	if o.record != "" {
 		f, err := os.OpenFile(o.record, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)

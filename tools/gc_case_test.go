@@ -1,0 +1,441 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/storage"
+	"github.com/drey-state/drey/storage/storagetest"
+)
+
+const (
+	savepointA = "s3://b/sp/savepoint-012345-aaaaaaaaaaaa"
+	savepointB = "s3://b/sp/savepoint-012345-bbbbbbbbbbbb"
+)
+
+func (w *gcWorld) dispose(o DisposeOptions, snapshots ...string) *GCPlan {
+	w.t.Helper()
+	p, err := PlanDispose(w.t.Context(), w.fsys, snapshots, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// own are the URIs of files beside metadata.
+func own(dir string, ns ...int) (uris []string) {
+	for _, n := range ns {
+		uris = append(uris, storage.Join(dir, uuid(n)))
+	}
+	return uris
+}
+
+// TestD13DisposeDerived is the recipe: A can't go as long as B uses 12 of its files.
+func TestD13DisposeDerived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		var all []int
+		for n := range 20 {
+			all = append(all, n)
+		}
+		w.snapshot(savepointA, 4, nil, all...)
+		time.Sleep(5 * day)
+		w.snapshot(savepointB, 5, own(savepointA, all[:12]...), 100, 101)
+		wantRefusal(t, w.dispose(DisposeOptions{}, savepointA), savepointB, "uses 12 files in its directory")
+		p := w.dispose(DisposeOptions{KeepUsed: true}, savepointA)
+		if got := planned(t, p); !slices.Equal(got, append([]string{savepointA + "/_metadata"}, own(savepointA, all[12:]...)...)) && len(got) != 9 {
+			t.Errorf("got %q", got)
+		}
+		// gc with keep-N doesn't take it either.
+		time.Sleep(5 * day)
+		gp := w.plan(GCOptions{KeepSavepoints: 1}, "s3://b")
+		if got := planned(t, gp); len(got) != 0 || !strings.Contains(strings.Join(gp.Notes, ""), savepointB) {
+			t.Errorf("got %q, notes %q", got, gp.Notes)
+		}
+		// Both at once: nobody is left who uses a file.
+		p = w.dispose(DisposeOptions{}, savepointA, savepointB)
+		if got := planned(t, p); len(got) != 24 {
+			t.Errorf("%d files", len(got))
+		}
+		w.run(p, 24, 0, 0, 0)
+		if left := w.files(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	})
+}
+
+// TestD19DisposeOfWhatWasClaimed: checkpoints of B use files of a savepoint that has no metadata any more.
+func TestD19DisposeOfWhatWasClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		files := own(savepointA, 1, 2, 3, 4)
+		for _, f := range files {
+			put(t, w.fsys, f, 7)
+		}
+		w.checkpoint(jobA, 8, files[:3])
+		time.Sleep(5 * day)
+		w.checkpoint(jobA, 9, files[1:3])
+		p := w.plan(GCOptions{KeepLast: 1}, "s3://b")
+		want := []string{chkDir(jobA, 8) + "/_metadata", files[0], files[3]}
+		if got := planned(t, p); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		_, err := PlanDispose(t.Context(), w.fsys, []string{savepointA}, DisposeOptions{})
+		if err == nil || !strings.Contains(err.Error(), "no _metadata") {
+			t.Errorf("got %v", err)
+		}
+		// What lies outside of the scope stays.
+		d := w.dispose(DisposeOptions{}, chkDir(jobA, 8))
+		if got := planned(t, d); !slices.Equal(got, want[:1]) || len(d.Kept) != 1 {
+			t.Errorf("got %q, kept %+v", got, d.Kept)
+		}
+		d = w.dispose(DisposeOptions{Scope: []string{"s3://b"}}, chkDir(jobA, 8))
+		if got := planned(t, d); !slices.Equal(got, want[:2]) {
+			t.Errorf("got %q", got)
+		}
+		w.run(d, 2, 0, 0, 0)
+	})
+}
+
+// TestDisposeCheckpoint: files that later checkpoints share stay, and one that may be in progress is minded.
+func TestDisposeCheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		shared := w.shared(1, 2, 3)
+		w.checkpoint(jobA, 1, shared[:2], 10)
+		w.checkpoint(jobA, 2, shared[1:], 11)
+		put(t, w.fsys, chkDir(jobA, 3)+"/"+uuid(12), 7)
+		wantRefusal(t, w.dispose(DisposeOptions{}, chkDir(jobA, 1)), "chk-3")
+		p := w.dispose(DisposeOptions{Stopped: true}, chkDir(jobA, 1))
+		want := []string{chkDir(jobA, 1) + "/" + uuid(10), chkDir(jobA, 1) + "/_metadata", shared[0]}
+		if got := planned(t, p); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if !slices.Equal(p.Directories, []string{chkDir(jobA, 1)}) {
+			t.Errorf("directories %q", p.Directories)
+		}
+		w.run(p, 3, 0, 0, 0)
+		if _, err := PlanDispose(t.Context(), w.fsys, []string{storage.Join(gcRoot, jobA)}, DisposeOptions{}); !errors.Is(err, ErrRefused) {
+			t.Errorf("a job's directory is taken: %v", err)
+		}
+		put(t, w.fsys, chkDir(jobB, 1)+"/_metadata", 7)
+		wantRefusal(t, w.dispose(DisposeOptions{Stopped: true}, chkDir(jobA, 2)), jobB)
+	})
+}
+
+// TestD20KeepSavepoints is the recipe: 9 savepoints, 2 incomplete, the newest one of them, the third oldest pinned.
+func TestD20KeepSavepoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		var dirs []string
+		for i := range 9 {
+			dir := fmt.Sprintf("s3://b/sp/savepoint-012345-%012x", i)
+			dirs = append(dirs, dir)
+			w.snapshot(dir, int64(i+1), nil, 10*i, 10*i+1)
+			time.Sleep(2 * day)
+		}
+		for _, i := range []int{4, 8} { // incomplete
+			if err := w.fsys.Delete(t.Context(), storage.Join(dirs[i], uuid(10*i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		moved := "s3://b/sp/copy-of-one"
+		w.snapshot(moved, 1, nil, 500)
+		orphan := "s3://b/sp/savepoint-ffffff-aaaaaaaaaaaa"
+		put(t, w.fsys, orphan+"/"+uuid(600), 7)
+		time.Sleep(2 * day)
+		o := GCOptions{KeepSavepoints: 5, Pins: []string{dirs[2] + "/"}}
+		p := w.plan(o, "s3://b/sp")
+		planned(t, p)
+		// Newest complete ones: 7, 6, 5, 3, 2. Of the others 8 is newer than those, 4 between them.
+		var dropped []string
+		for _, d := range p.Drop {
+			dropped = append(dropped, storage.Dir(d.Snapshot))
+		}
+		slices.Sort(dropped)
+		if want := dirs[:2]; !slices.Equal(dropped, want) {
+			t.Errorf("dropped %q, want %q", dropped, want)
+		}
+		if !slices.Equal(p.OrphanSavepoints, []string{orphan}) {
+			t.Errorf("orphans %q", p.OrphanSavepoints)
+		}
+		o.KeepSavepoints = 1
+		p = w.plan(o, "s3://b/sp")
+		planned(t, p)
+		dropped = nil
+		for _, d := range p.Drop {
+			dropped = append(dropped, storage.Dir(d.Snapshot))
+		}
+		slices.Sort(dropped)
+		if want := []string{dirs[0], dirs[1], dirs[3], dirs[4], dirs[5], dirs[6]}; !slices.Equal(dropped, want) {
+			t.Errorf("dropped %q, want %q", dropped, want)
+		}
+		w.run(p, 6*3-1+1, 0, 0, 0)
+		for _, stays := range []string{dirs[2], dirs[7], dirs[8], moved} {
+			if !slices.Contains(w.files(), stays+"/_metadata") {
+				t.Errorf("%s is gone", stays)
+			}
+		}
+	})
+}
+
+// TestGCNumbersThatBeginAgain: a job that was started without its state counts from 1 again.
+func TestGCNumbersThatBeginAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		for i, id := range []int64{100, 101, 1, 2} {
+			w.snapshot(fmt.Sprintf("s3://b/sp/savepoint-012345-%012x", i), id, nil, i)
+			time.Sleep(2 * day)
+		}
+		p := w.plan(GCOptions{KeepSavepoints: 1}, "s3://b/sp")
+		planned(t, p)
+		if len(p.Drop) != 2 || p.Drop[0].CheckpointID+p.Drop[1].CheckpointID != 101 {
+			t.Errorf("%+v", p.Drop)
+		}
+	})
+}
+
+// TestD22DeletionFails is the recipe: one key that may not be deleted, three that are gone, a marker, batches of 1,000.
+func TestD22DeletionFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		var ns []int
+		for n := range 2500 {
+			ns = append(ns, n)
+		}
+		litter := w.shared(ns...)
+		w.checkpoint(jobA, 1, w.shared(3000))
+		time.Sleep(5 * day)
+		used := w.shared(3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009, 3010, 3011, 3012, 3013, 3014, 3015, 3016, 3017, 3018, 3019, 3020, 3021, 3022, 3023, 3024, 3025, 3026)
+		w.checkpoint(jobA, 2, used)
+		p := w.plan(GCOptions{KeepLast: 1})
+		planned(t, p)
+		for _, i := range []int{3, 33, 333} {
+			if err := w.fsys.Delete(t.Context(), litter[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		denied := litter[1234]
+		inner := w.fsys
+		w.fsys = denyDelete(inner, denied)
+		var record strings.Builder
+		r, err := p.Execute(t.Context(), w.fsys, GCExecuteOptions{Record: &record})
+		if !errors.Is(err, ErrPartly) || r.Deleted.Files != 2500+2-4 || r.Gone.Files != 3 || r.Failed.Files != 1 || r.Failures[0].Path != denied {
+			t.Fatalf("%v: %+v", err, r)
+		}
+		if n := strings.Count(record.String(), "\n"); n != 1+2502+1 || !strings.Contains(record.String(), `"what":"failed","error":"permission denied"`) {
+			t.Errorf("%d lines", n)
+		}
+		w.fsys = inner
+		w.run(p, 1, 2501, 0, 0)
+		// The metadata of a snapshot can't be deleted: then its files stay.
+		time.Sleep(5 * day)
+		w.checkpoint(jobA, 3, nil, 9)
+		p = w.plan(GCOptions{KeepLast: 1, AcceptMismatch: true})
+		planned(t, p)
+		w.fsys = denyDelete(inner, chkDir(jobA, 2)+"/_metadata")
+		r, err = p.Execute(t.Context(), w.fsys, GCExecuteOptions{})
+		if !errors.Is(err, ErrPartly) || r.Deleted.Files != 0 || r.Failed.Files != 27 {
+			t.Errorf("%v: %+v", err, r)
+		}
+	})
+}
+
+// denyDelete is a store that refuses to delete one object.
+func denyDelete(inner storage.FS, uri string) storage.FS {
+	return storagetest.NewFaulty(inner, storagetest.FaultOptions{Inject: func(s storagetest.Step) *storagetest.Fault {
+		if s.Op == "delete" && s.URI == uri {
+			return &storagetest.Fault{Err: fs.ErrPermission}
+		}
+		return nil
+	}})
+}
+
+// TestD23Changelog is the recipe: three increments in two files, five files that nobody uses, two of them young.
+func TestD23ChangelogGC(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		dstl := storage.Join("s3://b/dstl", jobA, "dstl")
+		write := func(ns ...int) (uris []string) {
+			for _, n := range ns {
+				uris = append(uris, storage.Join(dstl, uuid(n)))
+				put(t, w.fsys, uris[len(uris)-1], 50)
+			}
+			return uris
+		}
+		old := write(1, 2, 3)
+		used := write(10, 11)
+		base := w.shared(20)
+		time.Sleep(5 * day)
+		changes := &metadata.ChangelogFile{StorageID: "filesystem", KeyGroups: metadata.KeyGroupRange{Count: 128}}
+		for i, f := range []string{used[0], used[0], used[1]} {
+			changes.Streams = append(changes.Streams, metadata.ChangelogStream{Stream: file(t, f, 30), Offset: int64(i)})
+		}
+		changes.Streams = append(changes.Streams, metadata.ChangelogStream{Stream: &metadata.ByteStream{Name: "c", Data: []byte{1}}})
+		h := &metadata.Changelog{KeyGroups: metadata.KeyGroupRange{Count: 128},
+			Base:  []metadata.Keyed{incrementalHandle(&metadata.ByteStream{Name: "m"}, []metadata.Stream{file(t, base[0], 7)}, nil)},
+			Delta: []metadata.Keyed{changes}}
+		putMetadata(t, w.fsys, chkDir(jobA, 1), &metadata.Snapshot{Version: metadata.Version4, CheckpointID: 1, Properties: metadata.NullProperties,
+			Operators: []metadata.Operator{operator("op", &metadata.SubtaskState{ManagedKeyed: h})}})
+		young := write(4, 5)
+		time.Sleep(2 * day)
+		p := w.plan(GCOptions{}, gcRoot, "s3://b/dstl")
+		if got := planned(t, p); !slices.Equal(got, old) || p.Listed.Young.Files != int64(len(young)) {
+			t.Errorf("got %q", got)
+		}
+		// The directory of the changelog alone says nothing.
+		wantRefusal(t, w.plan(GCOptions{}, "s3://b/dstl"), "no snapshot")
+		// Of a snapshot that goes, the changelog goes, too, if it is in scope.
+		d := w.dispose(DisposeOptions{Scope: []string{"s3://b"}}, chkDir(jobA, 1))
+		if got := planned(t, d); !slices.Equal(got, []string{chkDir(jobA, 1) + "/_metadata", base[0], used[0], used[1]}) {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// TestGCSpelling: a listing that fits the metadata in no spelling that is known is not litter.
+func TestGCSpelling(t *testing.T) {
+	for name, c := range map[string]struct {
+		recorded string
+		alias    []Rule
+		refused  bool
+	}{
+		"s3a for s3":         {"s3a://b", nil, false},
+		"another scheme":     {"hdfs://ns1/b", nil, true},
+		"another bucket":     {"s3://other", nil, true},
+		"another, mentioned": {"hdfs://ns1/b", []Rule{{From: "hdfs://ns1/b", To: "s3://b"}}, false},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			w := newGCWorld(t)
+			litter := w.shared(100)
+			var recorded []string
+			for _, uri := range w.shared(1, 2, 3) {
+				recorded = append(recorded, c.recorded+strings.TrimPrefix(uri, "s3://b"))
+			}
+			time.Sleep(5 * day)
+			w.checkpoint(jobA, 1, recorded, 5)
+			p := w.plan(GCOptions{AuditOptions: AuditOptions{Aliases: c.alias}})
+			if c.refused {
+				wantRefusal(t, p, c.recorded, "s3://b", "alias")
+			} else if got := planned(t, p); !slices.Equal(got, litter) {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// TestGCSuspicious: where nothing, or hardly anything, of a listing is in use, snapshots are missing.
+func TestGCSuspicious(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		var ns []int
+		for n := range 200 {
+			ns = append(ns, n)
+		}
+		litter := w.shared(ns...)
+		time.Sleep(5 * day)
+		wantRefusal(t, w.plan(GCOptions{}), "no snapshot")
+		w.checkpoint(jobA, 1, nil)
+		wantRefusal(t, w.plan(GCOptions{}), "none of the files")
+		w.checkpoint(jobA, 2, litter[:1])
+		wantRefusal(t, w.plan(GCOptions{}), "only 1 files")
+		if got := planned(t, w.plan(GCOptions{AcceptMismatch: true})); len(got) != 199 {
+			t.Errorf("%d files", len(got))
+		}
+		w.checkpoint(jobA, 3, litter[:2])
+		w.wantPlan(GCOptions{}, litter[2:]...)
+		p := w.plan(GCOptions{MaxDelete: 197})
+		if len(p.Refused) != 1 || !strings.Contains(p.Refused[0], "198 files") {
+			t.Errorf("%q", p.Refused)
+		}
+		if _, err := p.Execute(t.Context(), w.fsys, GCExecuteOptions{}); !errors.Is(err, ErrRefused) {
+			t.Error(err)
+		}
+		w.wantPlan(GCOptions{MaxDelete: 198}, litter[2:]...)
+		w.wantPlan(GCOptions{Only: []string{"s3://b/ck/" + jobB}})
+		w.wantPlan(GCOptions{Pins: []string{litter[7]}}, slices.Delete(slices.Clone(litter), 7, 8)[2:]...)
+		if _, err := PlanGC(t.Context(), w.fsys, []string{gcRoot}, GCOptions{References: []string{"s3://b/typo"}}); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a reference that is not there: %v", err)
+		}
+	})
+}
+
+// TestGCTaskOwned: files of write-ahead logs are in no metadata.
+func TestGCTaskOwned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		wal := storage.Join(gcRoot, jobA, "taskowned", uuid(1))
+		put(t, w.fsys, wal, 7)
+		time.Sleep(5 * day)
+		w.checkpoint(jobA, 1, w.shared(2))
+		p := w.wantPlan(GCOptions{})
+		if len(p.Kept) != 1 || !strings.Contains(p.Kept[0].Reason, "taskowned") {
+			t.Errorf("%+v", p.Kept)
+		}
+		w.wantPlan(GCOptions{TaskOwned: true}, wal)
+	})
+}
+
+// TestGCPinElsewhere: a pinned snapshot outside of the roots protects what it uses below them.
+func TestGCPinElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		shared := w.shared(1, 2, 3)
+		w.snapshot(savepointA, 1, shared[:1], 7)
+		time.Sleep(5 * day)
+		w.checkpoint(jobA, 1, shared[1:2])
+		w.wantPlan(GCOptions{}, shared[0], shared[2])
+		w.wantPlan(GCOptions{Pins: []string{savepointA, "https://x/y", "s3://b/gone"}}, shared[2])
+	})
+}
+
+// TestGCRate deletes no faster than it should.
+func TestGCRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		w.shared(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+		time.Sleep(5 * day)
+		w.checkpoint(jobA, 1, nil, 20)
+		p := w.plan(GCOptions{})
+		planned(t, p)
+		began := time.Now()
+		if _, err := p.Execute(t.Context(), w.fsys, GCExecuteOptions{Rate: 2, Batch: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("took %s of the bubble's time", took)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := p.Execute(ctx, w.fsys, GCExecuteOptions{}); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReadPins reads lists and what kubectl prints.
+func TestReadPins(t *testing.T) {
+	for text, want := range map[string][]string{
+		"# pins\n\ns3://b/x\r\n /y/z \n": {"s3://b/x", "/y/z"},
+		`{"items":[{"status":{"path":"s3://b/sp","n":3,"x":null,"image":"flink:1.20","t":"2026-01-01T00:00:00Z"}}]}`: {"s3://b/sp"},
+		`["/a","b"]`: {"/a"},
+		"":           nil,
+	} {
+		if got, err := ReadPins(strings.NewReader(text)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{`{"a":`, `[1,]`} {
+		if _, err := ReadPins(strings.NewReader(text)); err == nil {
+			t.Errorf("%q is read", text)
+		}
+	}
+}
