@@ -36,7 +36,7 @@ test:
 
 # By default every process sleeps a second at its end; the tests of the command start hundreds.
 race:
-	GORACE=atexit_sleep_ms=0 $(GO) test -race $(RACE_PKGS)
+	GORACE=atexit_sleep_ms=0 $(GO) test -race -timeout 60m $(RACE_PKGS)
 
 # Every fuzz target for a short while, from the checked-in seeds.
 fuzz:
