@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -460,4 +462,47 @@ func TestGCEditedPlan(t *testing.T) {
 			t.Error("the litter is still there")
 		}
 	})
+}
+
+// TestGCPlanStreams writes and reads a plan of a million files and holds none of them.
+func TestGCPlanStreams(t *testing.T) {
+	const n = 1000000
+	p := &GCPlan{Format: GCPlanFormat, Operation: "gc", Roots: []string{gcRoot}, Delete: AuditCount{n, 7 * n}}
+	p.entries = func(yield func(GCEntry, error) bool) {
+		for i := range n {
+			if !yield(GCEntry{Path: storage.Join(gcRoot, jobA, "shared", uuid(i)), Size: 7, Reason: CauseBefore, ModTime: auditNow}, nil) {
+				return
+			}
+		}
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	r, w := io.Pipe()
+	go func() {
+		_, err := p.WriteTo(w)
+		w.CloseWithError(err)
+	}()
+	q, err := ReadGCPlan(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, err := range q.Entries() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read++; read == n-1 {
+			if h := heap(); h > before+8<<20 {
+				t.Errorf("%d bytes are held", h-before)
+			}
+		}
+	}
+	if read != n || q.Delete != p.Delete {
+		t.Errorf("%d files, %+v", read, q.Delete)
+	}
 }
