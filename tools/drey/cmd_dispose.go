@@ -21,8 +21,8 @@ job does not run).
 
 EXAMPLES
   drey dispose s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
-  drey dispose --delete --scope s3://bucket/ckpt --scope s3://bucket/savepoints s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
-  drey dispose --delete /data/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-41
+  drey dispose --delete --unfinished --scope s3://bucket/ckpt --scope s3://bucket/savepoints s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
+  drey dispose --delete --unfinished /data/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-41
 `
 
 func cmdDispose() *command {
@@ -33,7 +33,7 @@ func cmdDispose() *command {
 	}
 	return &command{
 		name: "dispose", args: "SNAPSHOT...", minArgs: 1, maxArgs: -1,
-		short: "delete snapshots with what only they use", long: disposeHelp,
+		short: "delete snapshots with what only they use", long: disposeHelp + notFinished,
 		flags: func(f *pflag.FlagSet) {
 			o.add(f)
 			f.StringArrayVar(&o.scope, "scope", nil, "`ROOT` whose snapshots may use the same files; may be repeated")

@@ -37,24 +37,26 @@ one by one, never a directory with what is in it. With --job-manager nothing goe
 
 EXAMPLES
   drey gc s3://bucket/ckpt s3://bucket/savepoints
-  drey gc --plan-out plan.json s3://bucket/ckpt && drey gc --plan plan.json --delete --record run.jsonl
-  drey gc --delete --keep-last 3 --savepoints --keep 5 --pin s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372 s3://bucket
-  drey gc --delete --job s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0 --only s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0 s3://bucket/ckpt
+  drey gc --plan-out plan.json s3://bucket/ckpt && drey gc --plan plan.json --delete --unfinished --record run.jsonl
+  drey gc --delete --unfinished --keep-last 3 --savepoints --keep 5 --pin s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372 s3://bucket
+  drey gc --delete --unfinished --job s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0 --only s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0 s3://bucket/ckpt
 `
 
 // runFlags are the options of commands that delete.
 type runFlags struct {
-	remove    bool
-	maxDelete int64
-	rate      float64
-	batch     int
-	record    string
-	planOut   string
-	managers  []string
+	remove     bool
+	unfinished bool
+	maxDelete  int64
+	rate       float64
+	batch      int
+	record     string
+	planOut    string
+	managers   []string
 }
 
 func (o *runFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&o.remove, "delete", false, "delete; without it nothing is changed")
+	f.BoolVar(&o.unfinished, "unfinished", false, "delete although this command is not finished: see its help for what it does not see yet")
 	f.Int64Var(&o.maxDelete, "max-delete", 0, "refuse if more than `N` files would be deleted; 0 for no limit")
 	f.Float64Var(&o.rate, "rate", 0, "delete at most `N` files in a second; 0 for no limit")
 	f.IntVar(&o.batch, "batch", 1000, "check, then delete, `N` files together")
@@ -71,9 +73,26 @@ func (o *runFlags) check() error {
 		return usagef("--batch takes a positive number")
 	case o.record != "" && !o.remove:
 		return usagef("--record goes with --delete")
+	case o.remove && !o.unfinished:
+		return fmt.Errorf("nothing was changed: deleting is not finished, see NOT FINISHED in the help; with --unfinished it is done all the same: %w", tools.ErrRefused)
 	}
 	return nil
 }
+
+// notFinished is a part of the help of commands that delete.
+const notFinished = `
+NOT FINISHED
+Deleting needs --unfinished as long as these are open:
+  - A directory below a root that is a symbolic link, or that the disk knows in another spelling (case, Unicode
+    normalization): its files are listed under two names, of which one looks unused. Have no such below a root.
+  - --reference inside a root protects nothing there; keep it beside the roots.
+  - --savepoints takes jobs with one ID (such as 0000...) in several directories for one.
+  - dispose of the newest checkpoint of a job that runs: use --stopped only if it does not, or --job-manager.
+  - dispose sees only what is in --scope: a native savepoint that a job claimed may be used from elsewhere.
+  - A root inside a job (such as its shared) and jobs without directories of their own: siblings are not noticed.
+  - Changelog files of jobs without a snapshot in scope are judged by their age alone; so is --job.
+  - Pins that match nothing are not told.
+`
 
 // guard gives a function that asks the clusters, nil if there are none.
 func (o *runFlags) guard() (func(context.Context) ([]*tools.Held, error), error) {
@@ -139,7 +158,7 @@ func cmdGC() *command {
 	var set *pflag.FlagSet
 	return &command{
 		name: "gc", args: "ROOT...", minArgs: 0, maxArgs: -1,
-		short: "list files that no snapshot uses; --delete removes them", long: gcHelp,
+		short: "list files that no snapshot uses; --delete removes them", long: gcHelp + notFinished,
 		flags: func(f *pflag.FlagSet) {
 			set = f
 			o.add(f)
@@ -247,7 +266,7 @@ func runSavedPlan(ctx context.Context, e *env, o *gcFlags, set *pflag.FlagSet, a
 	if len(args) > 0 {
 		return usagef("gc: a saved plan has its own roots")
 	}
-	allowed := map[string]bool{"plan": true, "delete": true, "max-delete": true, "rate": true, "batch": true, "record": true, "job-manager": true}
+	allowed := map[string]bool{"plan": true, "delete": true, "unfinished": true, "max-delete": true, "rate": true, "batch": true, "record": true, "job-manager": true}
 	global := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&env{}).addFlags(global)
 	var wrong error
