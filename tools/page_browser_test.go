@@ -37,8 +37,14 @@ func browser(t *testing.T) context.Context {
 		}
 		t.Skip("needs a browser: install chromium")
 	}
+	profile, err := os.MkdirTemp("", "drey-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The browser may still write to it for a moment after it was told to end, which is no failure.
+	t.Cleanup(func() { _ = os.RemoveAll(profile) })
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(2*time.Minute))
+		chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(2*time.Minute))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	ctx, stop := chromedp.NewContext(ctx)
