@@ -49,7 +49,7 @@ type changelogTruth struct {
 // TestChangelogTruth compares what is there after the changes with what the
 // job held, for every snapshot of a changelog backend.
 func TestChangelogTruth(t *testing.T) {
-	root := fixtureCase(t, "flink")
+	root := filepath.Join(sharedFixtures(t), "flink")
 	cases, err := filepath.Glob(filepath.Join(root, "*", "ck-changelog-*"))
 	if err != nil || len(cases) == 0 {
 		t.Fatal("no cases", err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +20,7 @@ import (
 // what was cut between a sender and its receiver.
 func TestChannelRecords(t *testing.T) {
 	for _, version := range []string{"1.20.5", "2.3.0"} {
-		dir := fixtureCase(t, "flink", version, "ck-unaligned")
+		dir := filepath.Join(sharedFixtures(t), "flink", version, "ck-unaligned")
 		var truth changelogTruth
 		data, err := os.ReadFile(filepath.Join(dir, "truth.json"))
 		if err != nil {
@@ -94,22 +93,6 @@ func TestChannelRecords(t *testing.T) {
 		}
 		t.Logf("%s: %d records in flight", version, whole)
 	}
-}
-
-// fixtureCase is the directory of a fixture, or skips.
-func fixtureCase(t *testing.T, elem ...string) string {
-	t.Helper()
-	dir, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "shared", "fixtures"}, elem...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		if os.Getenv("DREY_INTEROP") == "1" {
-			t.Fatal("the shared fixtures are missing")
-		}
-		t.Skip("needs the shared fixtures beside the checkout")
-	}
-	return dir
 }
 
 // TestChannelBounds refuses offsets and lengths that leave the file.
