@@ -24,7 +24,7 @@ type GCOptions struct {
 	// holds for snapshots that are dropped.
 	AuditOptions
 	// References are further roots whose snapshots may use files below the
-	// roots; nothing below them is deleted.
+	// roots; nothing below them is deleted, also where they are below a root.
 	References []string
 	// IgnoreMetadata are metadata files that can't be read and shall count as
 	// if they named no file. What lies beside them stays.
@@ -137,6 +137,7 @@ type gc struct {
 	o        GCOptions
 	roots    []string // in which files may be deleted
 	rootKeys []string
+	refKeys  []string // below which nothing is deleted
 	plan     *GCPlan
 	dropped  map[incremental.SnapshotID]int // index in plan.Drop
 	retired  map[string]bool                // directories of jobs
@@ -170,7 +171,7 @@ func PlanGC(ctx context.Context, fsys storage.FS, roots []string, o GCOptions) (
 	for _, root := range roots {
 		g.roots = append(g.roots, storage.Clean(root))
 	}
-	g.rootKeys = g.keys(roots)
+	g.rootKeys, g.refKeys = g.keys(roots), g.keys(o.References)
 	g.plan.Roots, g.plan.Listed = g.roots, r.Totals
 	g.plan.References = append(g.plan.References, o.References...)
 	g.plan.Ignored = append(g.plan.Ignored, o.IgnoreMetadata...)
@@ -285,6 +286,9 @@ func (g *gc) spell(key string) (string, bool) {
 	return "", false
 }
 
+// mayDelete says that a place is below a root, and below no reference.
+func (g *gc) mayDelete(key string) bool { return within(g.rootKeys, key) && !within(g.refKeys, key) }
+
 // verdictOf says why a file that no snapshot uses stays, "" if it is to be deleted, and what to call the file if it is.
 func (g *gc) verdictOf(i int, f *AuditFile) (stays, reason string) {
 	key := g.registry.Key(f.URI)
@@ -299,7 +303,7 @@ func (g *gc) verdictOf(i int, f *AuditFile) (stays, reason string) {
 	switch {
 	case !unused:
 		return f.Status.String() + ": " + f.Cause, ""
-	case !within(g.rootKeys, key):
+	case !g.mayDelete(key):
 		return "below a directory that is only in scope for its snapshots", ""
 	case len(g.only) > 0 && !within(g.only, key):
 		return "not in the directories to which deletion is restricted", ""

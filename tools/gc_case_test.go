@@ -397,6 +397,48 @@ func TestGCPinElsewhere(t *testing.T) {
 	})
 }
 
+// TestGCReferenceInRoot: below a reference nothing is deleted, also where a root is above it, and also by a plan that was edited.
+func TestGCReferenceInRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		jobDir, other := storage.Join(gcRoot, jobA), storage.Join(gcRoot, jobB)
+		litter, used := w.shared(100, 101), w.shared(1)
+		w.checkpoint(jobA, 1, used)
+		w.checkpoint(jobB, 1, nil, 2)
+		orphan := storage.Join(other, "shared", uuid(200))
+		put(t, w.fsys, orphan, 7)
+		put(t, w.fsys, chkDir(jobA, 0)+"/"+uuid(3), 7)
+		time.Sleep(5 * day)
+		w.checkpoint(jobA, 2, used)
+		w.checkpoint(jobB, 2, nil, 4)
+		all := GCOptions{KeepLast: 1, EmptyDirs: true}
+		if got := planned(t, w.plan(all)); len(got) != 7 {
+			t.Fatalf("without a reference %q", got)
+		}
+		o := all
+		o.References = []string{"s3a://b/ck/" + jobA + "/"}
+		w.wantPlan(o, orphan, chkDir(jobB, 1)+"/_metadata", chkDir(jobB, 1)+"/"+uuid(2))
+		for _, dir := range w.plan(o).Directories {
+			if !strings.HasPrefix(dir, other) {
+				t.Errorf("%s is to be removed", dir)
+			}
+		}
+		o.Retire = []string{jobDir}
+		if _, err := PlanGC(t.Context(), w.fsys, []string{gcRoot}, o); err == nil || !strings.Contains(err.Error(), "reference") {
+			t.Errorf("a job below a reference is retired: %v", err)
+		}
+		// Nothing could be deleted below such a root.
+		wantRefusal(t, w.plan(GCOptions{References: []string{gcRoot}}, jobDir), "below the reference")
+
+		p := w.plan(all)
+		p.References = []string{jobDir}
+		w.run(p, 3, 0, 4, 0)
+		if !slices.Contains(w.files(), litter[0]) || !slices.Contains(w.files(), chkDir(jobA, 1)+"/_metadata") {
+			t.Error("a file below a reference is gone")
+		}
+	})
+}
+
 // TestGCRate deletes no faster than it should.
 func TestGCRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,11 @@ func (g *gc) retire() error {
 		if g.book.byDir[key] == nil {
 			return fmt.Errorf("%s: not the directory of a job in scope", dir)
 		}
-		if !within(g.rootKeys, key) {
+		switch {
+		case !within(g.rootKeys, key):
 			return fmt.Errorf("%s: not below the roots", dir)
+		case !g.mayDelete(key):
+			return fmt.Errorf("%s: below a reference, where nothing is deleted", dir)
 		}
 		g.retired[key] = true
 	}
@@ -134,7 +137,7 @@ func (g *gc) drop(s *AuditSnapshot, reason string) {
 	uri, inside := g.spell(s.key)
 	stays := ""
 	switch {
-	case !inside:
+	case !inside || !g.mayDelete(s.key):
 		stays = "snapshot below a directory that is only in scope for its snapshots"
 	case len(g.only) > 0 && !within(g.only, s.key):
 		stays = "snapshot not in the directories to which deletion is restricted"

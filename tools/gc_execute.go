@@ -83,6 +83,7 @@ type gcRun struct {
 	held    []string       // by drop: why it stays, "" if no running job holds it
 	ids     map[incremental.SnapshotID]bool
 	roots   []string
+	refs    []string // below which nothing is deleted
 	pins    []string
 	enc     *json.Encoder
 	dealt   int64
@@ -121,6 +122,9 @@ func (p *GCPlan) Execute(ctx context.Context, fsys storage.FS, o GCExecuteOption
 	}
 	for _, root := range p.Roots {
 		r.roots = append(r.roots, s.registry.Key(root))
+	}
+	for _, ref := range p.References {
+		r.refs = append(r.refs, s.registry.Key(storage.Clean(ref)))
 	}
 	for _, pin := range p.Pins {
 		r.pins = append(r.pins, s.registry.Key(storage.Clean(pin)))
@@ -300,6 +304,8 @@ func (r *gcRun) check(ctx context.Context, e *GCEntry) recheck {
 	switch {
 	case !within(r.roots, key):
 		return recheck{"skipped", "not below the roots of the plan"}
+	case within(r.refs, key):
+		return recheck{"skipped", "below a directory that is only in scope for its snapshots"}
 	case within(r.pins, key):
 		return recheck{"skipped", "pinned"}
 	case isDrop && r.held[drop] != "":
@@ -404,7 +410,7 @@ func (r *gcRun) prune(ctx context.Context) error {
 	}
 	var dirs []string
 	for _, d := range r.plan.Directories {
-		if key := r.scout.registry.Key(d); within(r.roots, key) && !within(r.pins, key) {
+		if key := r.scout.registry.Key(d); within(r.roots, key) && !within(r.refs, key) && !within(r.pins, key) {
 			dirs = append(dirs, d)
 		}
 	}

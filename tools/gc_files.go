@@ -140,6 +140,8 @@ func (g *gc) doom(id incremental.FileID) (doomed, bool) {
 	switch {
 	case !ok:
 		stays = "used only by dropped snapshots, but not below the roots"
+	case !g.mayDelete(key):
+		stays = "used only by dropped snapshots, but below a directory that is only in scope for its snapshots"
 	case len(g.only) > 0 && !within(g.only, key):
 		stays = "not in the directories to which deletion is restricted"
 	case within(g.pins, key):
@@ -242,7 +244,7 @@ func (g *gc) chooseDirs() {
 	}
 	add := func(dir string) {
 		key := g.registry.Key(dir)
-		if within(g.rootKeys, key) && !within(g.pins, key) && (len(g.only) == 0 || within(g.only, key)) && g.removable(key) {
+		if g.mayDelete(key) && !within(g.pins, key) && (len(g.only) == 0 || within(g.only, key)) && g.removable(key) {
 			g.dirs[dir] = true
 		}
 	}

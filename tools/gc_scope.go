@@ -17,6 +17,11 @@ func (g *gc) checkScope() {
 	if siblings := siblingsOf(g.report.Siblings, g.roots); len(siblings) > 0 {
 		g.refuse("snapshots beside the roots may use their files, and are not in scope: %s; name the directory that holds them all as root, or them as references", listSome(siblings))
 	}
+	for i, key := range g.rootKeys {
+		if within(g.refKeys, key) {
+			g.refuse("%s is below the reference %s, where nothing is deleted; to delete only in a part of what is in scope, name all of it as root and restrict deletion to the part", g.roots[i], listSome(g.o.References))
+		}
+	}
 	if len(g.report.Snapshots) == 0 {
 		g.refuse("there is no snapshot below %s: nothing says what is in use", strings.Join(g.report.Roots, ", "))
 	}
