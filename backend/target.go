@@ -1,0 +1,120 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/storage"
+)
+
+// DefaultInlineBelow is how many bytes of state stand in the metadata at most,
+// if nothing else is said (execution.checkpointing.data-inline-threshold, 20 kb).
+const DefaultInlineBelow = 20 * 1024
+
+// Target is where the files of a snapshot are written: the directory of one checkpoint or savepoint
+// (FsCheckpointStreamFactory). It may be used concurrently.
+type Target struct {
+	FS storage.FS
+	// Dir is the directory of the snapshot's metadata, without a slash at the end.
+	Dir string
+	// InlineBelow is the size in bytes up to which a stream stands in the metadata instead
+	// of in a file; 0 means [DefaultInlineBelow], a negative number none.
+	InlineBelow int
+	// Absolute writes the whole path of each file into its handle, instead of one relative to Dir.
+	// Flink does so with entropy injection.
+	Absolute bool
+}
+
+// TargetStream is a stream of state that is being written; `defer s.Abort()` is always
+// right. One goroutine may use it.
+type TargetStream struct {
+	ctx    context.Context
+	target Target
+	name   string
+	buf    []byte
+	inline int
+	file   storage.Writer
+	size   int64
+	err    error
+	done   bool
+}
+
+// Create begins a stream. A file for it, with a random name, is created as
+// soon as it is longer than what is put inline.
+func (t Target) Create(ctx context.Context) *TargetStream {
+	inline := t.InlineBelow
+	switch {
+	case inline == 0:
+		inline = DefaultInlineBelow
+	case inline < 0:
+		inline = 0
+	}
+	return &TargetStream{ctx: ctx, target: t, name: uuid.NewString(), inline: inline}
+}
+
+// Write implements io.Writer.
+func (s *TargetStream) Write(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if s.file == nil && len(s.buf)+len(p) <= s.inline {
+		s.buf = append(s.buf, p...)
+		s.size += int64(len(p))
+		return len(p), nil
+	}
+	if s.file == nil {
+		if s.file, s.err = s.target.FS.Create(s.ctx, storage.Join(s.target.Dir, s.name), storage.CreateOptions{}); s.err != nil {
+			return 0, s.err
+		}
+		if len(s.buf) > 0 {
+			if _, s.err = s.file.Write(s.buf); s.err != nil {
+				return 0, s.err
+			}
+		}
+		s.buf = nil
+	}
+	n, err := s.file.Write(p)
+	s.size += int64(n)
+	s.err = err
+	return n, err
+}
+
+// Size is the number of bytes that were written.
+func (s *TargetStream) Size() int64 { return s.size }
+
+// Commit ends the stream and gives its handle. After an error nothing was left behind.
+func (s *TargetStream) Commit() (metadata.Stream, error) {
+	if s.err != nil {
+		s.Abort()
+		return nil, s.err
+	}
+	s.done = true
+	if s.file == nil {
+		return &metadata.ByteStream{Name: metadata.Text(s.name), Data: s.buf}, nil
+	}
+	if err := s.file.Commit(); err != nil {
+		return nil, err
+	}
+	if !s.target.Absolute {
+		return &metadata.RelativeFile{Path: metadata.Text(s.name), Size: s.size}, nil
+	}
+	path, err := metadata.NewText(storage.Join(s.target.Dir, s.name))
+	if err != nil {
+		return nil, err
+	}
+	return &metadata.File{Path: path, Size: s.size}, nil
+}
+
+// Abort gives the stream up, unless it was committed.
+func (s *TargetStream) Abort() {
+	if s.file != nil && !s.done {
+		s.file.Abort()
+	}
+	if !s.done && s.err == nil {
+		s.err = fmt.Errorf("the stream was given up")
+	}
+	s.done = true
+}
