@@ -187,6 +187,61 @@ func TestD20KeepSavepoints(t *testing.T) {
 	})
 }
 
+// TestGCSavepointsOfJobsWithOneID: the beginning of an id tells a job only if no other job can have it. Flink gives
+// jobs of application mode with high availability the id 0, and since 1.16 one that begins with 32 bits of a hash's sign.
+func TestGCSavepointsOfJobsWithOneID(t *testing.T) {
+	drops := func(w *gcWorld) (dropped []string) {
+		p := w.plan(GCOptions{KeepSavepoints: 1}, "s3://b")
+		planned(w.t, p)
+		for _, d := range p.Drop {
+			dropped = append(dropped, storage.Dir(d.Snapshot))
+		}
+		return dropped
+	}
+	savepoints := func(w *gcWorld, dir, id string) {
+		for i := range 3 {
+			w.snapshot(fmt.Sprintf("%s/savepoint-%s-%012x", dir, id, i), int64(i+1), nil, len(dir)*100+i)
+			time.Sleep(2 * day)
+		}
+	}
+	for _, id := range []string{"00000000000000000000000000000000", "0000000006924de00000000000000000", "ffffffffa24a3fb20000000000000000"} {
+		bubble(t, id, func(t *testing.T) {
+			w := newGCWorld(t)
+			w.checkpoint(id, 1, nil, 1)
+			savepoints(w, "s3://b/sp", id[:6])
+			if got := drops(w); len(got) > 0 {
+				t.Errorf("dropped %q", got)
+			}
+		})
+	}
+	bubble(t, "two directories of one id", func(t *testing.T) {
+		w := newGCWorld(t)
+		w.checkpoint(jobA, 1, nil, 1)
+		w.snapshot("s3://b/other/"+jobA+"/chk-1", 1, nil, 2)
+		savepoints(w, "s3://b/sp", jobA[:6])
+		if got := drops(w); len(got) > 0 {
+			t.Errorf("dropped %q", got)
+		}
+	})
+	bubble(t, "files of one job in two directories", func(t *testing.T) {
+		w := newGCWorld(t)
+		w.checkpoint(jobA, 1, nil, 1)
+		put(t, w.fsys, "s3://b/entropy/"+jobA+"/chk-1/"+uuid(3), 7)
+		savepoints(w, "s3://b/sp", jobA[:6])
+		if got := drops(w); len(got) != 2 {
+			t.Errorf("dropped %q", got)
+		}
+	})
+	bubble(t, "savepoints in two directories", func(t *testing.T) {
+		w := newGCWorld(t)
+		savepoints(w, "s3://b/sp", jobA[:6])
+		savepoints(w, "s3://b/spx", jobA[:6])
+		if got := drops(w); len(got) != 4 {
+			t.Errorf("dropped %q", got)
+		}
+	})
+}
+
 // TestGCNumbersThatBeginAgain: a job that was started without its state counts from 1 again.
 func TestGCNumbersThatBeginAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -76,6 +76,10 @@ func (g *gc) choose() {
 	g.checkRetired()
 }
 
+// fixedIDs are beginnings of ids that are not random. Writers that know no job have the id 0, as does, until Flink
+// 1.15, each job of application mode with high availability; since then such an id begins with an int that is extended to 64 bits.
+var fixedIDs = []string{"000000", "ffffff"}
+
 // lineage names the job of a savepoint: the directory that it lies in, and the
 // beginning of the job's id; "" if its name does not tell.
 func (g *gc) lineage(s *AuditSnapshot) string {
@@ -84,16 +88,29 @@ func (g *gc) lineage(s *AuditSnapshot) string {
 	if !savepointPattern.MatchString(name) {
 		return ""
 	}
+	id := name[len("savepoint-"):][:6]
+	if slices.Contains(fixedIDs, id) {
+		return ""
+	}
 	jobs := map[string]bool{}
 	for _, j := range g.book.order {
-		if jobOfSavepoint(dir, j.Dir) {
+		switch {
+		case !jobOfSavepoint(dir, j.Dir):
+		case j.Checkpoints > 0:
+			jobs[j.Dir] = true
+		default: // it may be files of a job elsewhere that lie below its id here
 			jobs[storage.Base(j.Dir)] = true
+		}
+	}
+	for dir := range jobs {
+		if base := storage.Base(dir); base != dir {
+			delete(jobs, base)
 		}
 	}
 	if len(jobs) > 1 {
 		return ""
 	}
-	return storage.Join(storage.Dir(dir), name[:len("savepoint-")+6])
+	return storage.Join(storage.Dir(dir), "savepoint-"+id)
 }
 
 // dropOlder drops those that are older than the newest complete ones, and older than the grace
