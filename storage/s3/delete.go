@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +24,8 @@ const (
 	deleteWorkers = 16   // where each key takes a request
 )
 
-// Delete implements storage.FS, with one request for up to 1,000 objects.
+// Delete implements storage.FS, with one request for up to 1,000 objects. What the
+// answer to that does not name, or all if it names what was not asked for, is deleted with a request for each.
 func (f *FS) Delete(ctx context.Context, uris ...string) error {
 	var errs []error
 	add := func(uri string, err error) {
@@ -30,7 +33,7 @@ func (f *FS) Delete(ctx context.Context, uris ...string) error {
 			errs = append(errs, &storage.DeleteError{URI: uri, Err: bare(f.fail(ctx, "delete", uri, err))})
 		}
 	}
-	buckets := map[string]map[string]string{} // bucket -> key -> URI
+	buckets := map[string]map[string][]string{} // bucket -> key -> URIs
 	var order []string
 	for _, uri := range uris {
 		at, err := locate(uri)
@@ -42,14 +45,16 @@ func (f *FS) Delete(ctx context.Context, uris ...string) error {
 			continue
 		}
 		if buckets[at.bucket] == nil {
-			buckets[at.bucket] = map[string]string{}
+			buckets[at.bucket] = map[string][]string{}
 			order = append(order, at.bucket)
 		}
-		buckets[at.bucket][at.key] = uri
+		buckets[at.bucket][at.key] = append(buckets[at.bucket][at.key], uri)
 	}
 	for _, bucket := range order {
 		for key, err := range f.deleteKeys(ctx, bucket, buckets[bucket]) {
-			add(buckets[bucket][key], err)
+			for _, uri := range buckets[bucket][key] {
+				add(uri, err)
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -65,7 +70,7 @@ func bare(err error) error {
 }
 
 // deleteKeys deletes keys of one bucket and gives the errors of those that stay.
-func (f *FS) deleteKeys(ctx context.Context, bucket string, uris map[string]string) map[string]error {
+func (f *FS) deleteKeys(ctx context.Context, bucket string, uris map[string][]string) map[string]error {
 	failed := map[string]error{}
 	if err := ctx.Err(); err != nil {
 		return failAll(failed, uris, err)
@@ -79,9 +84,7 @@ func (f *FS) deleteKeys(ctx context.Context, bucket string, uris map[string]stri
 		if len(batch) == 0 {
 			return
 		}
-		if !f.deleteBatch(ctx, c, bucket, batch, failed) {
-			single = append(single, batch...)
-		}
+		single = append(single, f.deleteBatch(ctx, c, bucket, batch, failed)...)
 		batch = batch[:0]
 	}
 	for key := range uris {
@@ -98,7 +101,7 @@ func (f *FS) deleteKeys(ctx context.Context, bucket string, uris map[string]stri
 	return failed
 }
 
-func failAll(failed map[string]error, uris map[string]string, err error) map[string]error {
+func failAll(failed map[string]error, uris map[string][]string, err error) map[string]error {
 	for key := range uris {
 		failed[key] = err
 	}
@@ -112,35 +115,53 @@ func xmlText(key string) bool {
 	})
 }
 
-// deleteBatch deletes keys with one request; false if the server cannot do that.
-func (f *FS) deleteBatch(ctx context.Context, c *awss3.Client, bucket string, keys []string, failed map[string]error) bool {
+// deleteBatch deletes keys with one request, and gives those of which it is not known what became.
+func (f *FS) deleteBatch(ctx context.Context, c *awss3.Client, bucket string, keys []string, failed map[string]error) (unknown []string) {
 	objects := make([]types.ObjectIdentifier, len(keys))
-	for i := range keys {
-		objects[i].Key = aws.String(keys[i])
+	open := make(map[string]bool, len(keys))
+	for i, key := range keys {
+		objects[i].Key = aws.String(key)
+		open[key] = true
 	}
+	// In a quiet answer, one that was cut off or says nothing looks like success.
 	out, err := c.DeleteObjects(ctx, &awss3.DeleteObjectsInput{
-		Bucket: &bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(true)},
+		Bucket: &bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(false)},
 	})
 	if err != nil {
 		if lacksBatch(err) {
 			if !f.noBatchDelete.Swap(true) {
 				f.o.Logger.Warn("s3: the server cannot delete in batches; deleting one by one", "bucket", bucket, "error", err)
 			}
-			return false
+			return keys
 		}
 		for _, key := range keys {
 			failed[key] = err
 		}
-		return true
+		return nil
 	}
+	errs := map[string]error{}
 	for _, e := range out.Errors {
+		key := aws.ToString(e.Key)
+		if !open[key] {
+			return keys
+		}
 		switch c := aws.ToString(e.Code); c {
 		case "NoSuchKey", "NotFound", "NoSuchVersion":
+			errs[key] = nil
 		default:
-			failed[aws.ToString(e.Key)] = keyError(c, aws.ToString(e.Message))
+			errs[key] = keyError(c, aws.ToString(e.Message))
 		}
 	}
-	return true
+	for _, d := range out.Deleted {
+		delete(open, aws.ToString(d.Key))
+	}
+	for key, err := range errs {
+		delete(open, key)
+		if err != nil {
+			failed[key] = err
+		}
+	}
+	return slices.Collect(maps.Keys(open))
 }
 
 // keyError is what the server says of one key of a batch.

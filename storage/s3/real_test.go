@@ -523,6 +523,37 @@ func TestMarkers(t *testing.T) {
 	})
 }
 
+// TestBatchAnswers: the servers name all that they deleted in a batch, odd names and missing objects included,
+// so that nothing is asked for a second time.
+func TestBatchAnswers(t *testing.T) {
+	onRealServers(t, func(t *testing.T, s server) {
+		open, bucket := s.open(t, Options{})
+		root := "s3://" + bucket + "/d/"
+		uris := []string{root + "not there"}
+		for i, name := range []string{"a b", "a+b", "a%2Fb", "ü", "<&>\"'"} {
+			check(t, storage.WriteFile(t.Context(), open, root+name, pattern(i), storage.CreateOptions{}))
+			uris = append(uris, root+name)
+		}
+		var batches, single atomic.Int32
+		f := s.reopen(t, Options{}, &storagetest.Transport{Match: func(r *http.Request) bool {
+			switch r.Method {
+			case "POST":
+				batches.Add(1)
+			case "DELETE":
+				single.Add(1)
+			}
+			return false
+		}})
+		check(t, f.Delete(t.Context(), uris...))
+		for info, err := range f.List(t.Context(), root) {
+			t.Errorf("left: %+v, %v", info, err)
+		}
+		if batches.Load() != 1 || single.Load() != 0 {
+			t.Errorf("%d batches, %d single requests", batches.Load(), single.Load())
+		}
+	})
+}
+
 // TestKeyBesideDirectory: some servers keep objects in a file system.
 func TestKeyBesideDirectory(t *testing.T) {
 	onRealServers(t, func(t *testing.T, s server) {

@@ -195,7 +195,8 @@ func TestDeleteErrors(t *testing.T) {
 			return
 		}
 		fmt.Fprint(w, `<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code><Message>no</Message></Error>
-			<Error><Key>gone</Key><Code>NoSuchKey</Code></Error><Error><Key>c</Key><Code>InternalError</Code></Error></DeleteResult>`)
+			<Error><Key>gone</Key><Code>NoSuchKey</Code></Error><Error><Key>c</Key><Code>InternalError</Code></Error>
+			<Deleted><Key>b</Key></Deleted></DeleteResult>`)
 	})
 	err := f.Delete(t.Context(), "s3a://b/a", "s3a://b/b", "s3a://b/c", "s3a://b/gone", "file:/x")
 	var failed []string
@@ -207,6 +208,54 @@ func TestDeleteErrors(t *testing.T) {
 		failed = append(failed, de.URI)
 	}
 	if slices.Sort(failed); !slices.Equal(failed, []string{"file:/x", "s3a://b/a", "s3a://b/c"}) || !errors.Is(err, fs.ErrPermission) {
+		t.Error(err)
+	}
+}
+
+// TestDeleteAnswers: only what the answer to a batch names is deleted or not; the rest is asked for one by one.
+func TestDeleteAnswers(t *testing.T) {
+	const both = `<Deleted><Key>a</Key></Deleted><Deleted><Key>b</Key></Deleted>`
+	for name, c := range map[string]struct {
+		answer string
+		single int32 // requests for one object, all of which fail
+		failed int
+	}{
+		"all deleted":          {`<DeleteResult>` + both + `</DeleteResult>`, 0, 0},
+		"not there":            {`<DeleteResult><Deleted><Key>a</Key></Deleted><Error><Key>b</Key><Code>NoSuchKey</Code></Error></DeleteResult>`, 0, 0},
+		"an error without key": {`<DeleteResult>` + both + `<Error><Code>AccessDenied</Code></Error></DeleteResult>`, 2, 2},
+		"an error of another":  {`<DeleteResult>` + both + `<Error><Key>B</Key><Code>AccessDenied</Code></Error></DeleteResult>`, 2, 2},
+		"one is not named":     {`<DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>`, 1, 1},
+		"quiet":                {`<DeleteResult></DeleteResult>`, 2, 2},
+		"empty":                {``, 2, 2},
+		"another document":     {`<Error><Code>InternalError</Code></Error>`, 0, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var single atomic.Int32
+			f := scripted(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == "POST" {
+					fmt.Fprint(w, c.answer)
+					return
+				}
+				single.Add(1)
+				fail(w, 403, "AccessDenied")
+			})
+			err := f.Delete(t.Context(), "s3://b/a", "s3://b/b")
+			failed := 0
+			if joined, ok := err.(interface{ Unwrap() []error }); ok {
+				failed = len(joined.Unwrap())
+			}
+			if single.Load() != c.single || failed != c.failed {
+				t.Errorf("%d were asked for one by one, %d failed: %v", single.Load(), failed, err)
+			}
+		})
+	}
+}
+
+// TestDeleteSpellings: two names of one object fail both.
+func TestDeleteSpellings(t *testing.T) {
+	f := scripted(t, Options{}, func(w http.ResponseWriter, r *http.Request) { fail(w, 403, "AccessDenied") })
+	err := f.Delete(t.Context(), "s3://b/a", "s3a://b/a")
+	if err == nil || !strings.Contains(err.Error(), "s3://b/a") || !strings.Contains(err.Error(), "s3a://b/a") {
 		t.Error(err)
 	}
 }
