@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -146,7 +147,7 @@ func (p *GCPlan) Execute(ctx context.Context, fsys storage.FS, o GCExecuteOption
 
 // outcome is the error of the run as a whole.
 func (r *gcRun) outcome(ctx context.Context, err error) error {
-	changed := r.Deleted.Files > 0 || r.Directories > 0
+	changed := r.deletes > 0 // a deletion that failed may have been done all the same
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -252,8 +253,37 @@ func (r *gcRun) flush(ctx context.Context, batch []GCEntry) error {
 			return err
 		}
 		failed = deleteFailures(r.fsys.Delete(ctx, uris...), uris)
+		if err := r.checkGone(ctx, uris, failed); err != nil {
+			return err
+		}
 	}
 	return r.settle(ctx, batch, found, failed)
+}
+
+// checkGone looks whether the metadata among files that were deleted is really gone: its files are deleted next.
+func (r *gcRun) checkGone(ctx context.Context, uris []string, failed map[string]error) error {
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(r.scout.jobs)
+	for _, uri := range uris {
+		if _, isDrop := r.drops[r.scout.registry.Key(uri)]; !isDrop || failed[uri] != nil {
+			continue
+		}
+		g.Go(func() error {
+			_, err := r.fsys.Stat(ctx, uri)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err == nil {
+				err = errors.New("it was deleted, and is still there")
+			}
+			mu.Lock()
+			failed[uri] = err
+			mu.Unlock()
+			return ctx.Err()
+		})
+	}
+	return g.Wait()
 }
 
 // settle counts and records what became of a batch.

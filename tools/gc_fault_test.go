@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -142,6 +143,51 @@ func TestGCListingFails(t *testing.T) {
 		p = w.plan(faultOptions, "s3://b")
 		if _, err := p.Execute(t.Context(), faulty, GCExecuteOptions{}); !errors.Is(err, ErrRefused) || !slices.Equal(before, w.files()) {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// liar is a store that says it deleted metadata, and does not.
+type liar struct{ storage.FS }
+
+func (l liar) Delete(ctx context.Context, uris ...string) error {
+	return l.FS.Delete(ctx, slices.DeleteFunc(slices.Clone(uris), func(u string) bool { return storage.Base(u) == MetadataName })...)
+}
+
+// TestGCMetadataStays: the files of a dropped snapshot stay unless its metadata is seen to be gone.
+func TestGCMetadataStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, fsys := range map[string]func(storage.FS) storage.FS{
+			"still there": func(fsys storage.FS) storage.FS { return liar{fsys} },
+			"not seen": func(fsys storage.FS) storage.FS {
+				looks := map[string]int{}
+				return storagetest.NewFaulty(fsys, storagetest.FaultOptions{Inject: func(s storagetest.Step) *storagetest.Fault {
+					if looks[s.URI]++; s.Op == "delete" && storage.Base(s.URI) == MetadataName {
+						looks[s.URI] = 100
+					}
+					if looks[s.URI] > 100 && s.Op == "stat" {
+						return &storagetest.Fault{Err: errors.New("no answer")}
+					}
+					return nil
+				}})
+			},
+		} {
+			w := faultWorld(t)
+			p := w.plan(faultOptions, "s3://b")
+			of := map[string]bool{}
+			for e := range p.Entries() {
+				of[e.Path] = len(e.Of) > 0
+			}
+			r, err := p.Execute(t.Context(), fsys(w.fsys), GCExecuteOptions{Recheck: -1})
+			if !errors.Is(err, ErrPartly) || r.Failed.Files < int64(len(p.Drop))+1 || len(p.Drop) == 0 {
+				t.Errorf("%s: %v: %+v", name, err, r)
+			}
+			left := w.files()
+			for uri, dropped := range of {
+				if dropped && !slices.Contains(left, uri) {
+					t.Errorf("%s: %s is gone", name, uri)
+				}
+			}
 		}
 	})
 }
