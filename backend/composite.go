@@ -3,6 +3,7 @@ package backend
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/drey-state/drey/serializer"
 )
@@ -48,6 +49,55 @@ func trueLen(s serializer.Serializer) int {
 		return n
 	}
 	return int(in.Offset())
+}
+
+// AppendComposite appends key, namespace and user key joined as RocksDB and
+// canonical files have them (SerializedCompositeKeyBuilder), without the key
+// group in front. ambiguous is what [Ambiguous] says of the state; userKey is empty unless it is a map.
+func AppendComposite(dst []byte, ambiguous bool, key, namespace, userKey []byte) []byte {
+	dst = append(dst, key...)
+	if ambiguous {
+		dst = appendSuffix(dst, len(key))
+	}
+	dst = append(dst, namespace...)
+	if ambiguous {
+		dst = appendSuffix(dst, len(namespace))
+	}
+	return append(dst, userKey...)
+}
+
+// appendSuffix appends the length of a part, as [suffix] reads it.
+func appendSuffix(dst []byte, n int) []byte {
+	for {
+		dst = append(dst, byte(n))
+		if n >>= 8; n == 0 {
+			return dst
+		}
+	}
+}
+
+// Ambiguous says whether a state's composite keys hold the lengths of key and
+// namespace: if neither serializer declares one.
+func Ambiguous(key, namespace serializer.Serializer) bool {
+	return key.Len() < 0 && namespace.Len() < 0
+}
+
+// AppendTimer appends a timer as RocksDB and canonical files have it in place
+// of a composite key, without the key group in front (TimerSerializer). The
+// timestamp is in milliseconds since 1970; bytes are in the order of timestamps.
+func AppendTimer(dst []byte, timestamp int64, key, namespace []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, uint64(timestamp^math.MinInt64))
+	dst = append(dst, key...)
+	return append(dst, namespace...)
+}
+
+// AppendKeyGroup appends a key group as it stands in front of composite keys:
+// in one byte if there are at most 128, else in two (CompositeKeySerializationUtils).
+func AppendKeyGroup(dst []byte, group, maxParallelism int) []byte {
+	if prefixLen(maxParallelism) == 2 {
+		dst = append(dst, byte(group>>8))
+	}
+	return append(dst, byte(group))
 }
 
 // suffix reads a length that follows a part: at least one byte, the low one
