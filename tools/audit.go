@@ -145,6 +145,7 @@ type AuditSnapshot struct {
 	key          string
 	owner        string
 	savepoint    bool
+	claimable    bool // see claimable
 	metadataSize int64
 }
 

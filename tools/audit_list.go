@@ -341,7 +341,7 @@ func (a *audit) read(ctx context.Context, f storage.Info) error {
 		a.report.Unreadable = append(a.report.Unreadable, AuditFailure{URI: f.URI, Error: bareCause(err, f.URI), ModTime: f.ModTime, Cause: err})
 		return nil
 	}
-	info := AuditSnapshot{URI: f.URI, ID: id, CheckpointID: s.CheckpointID, Version: s.Version, Kind: s.Kind().String(), ModTime: f.ModTime, key: key, savepoint: s.Kind().Savepoint(), metadataSize: f.Size}
+	info := AuditSnapshot{URI: f.URI, ID: id, CheckpointID: s.CheckpointID, Version: s.Version, Kind: s.Kind().String(), ModTime: f.ModTime, key: key, savepoint: s.Kind().Savepoint(), claimable: claimable(s), metadataSize: f.Size}
 	a.report.Snapshots = append(a.report.Snapshots, info)
 	return nil
 }

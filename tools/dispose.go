@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/drey-state/drey/incremental"
+	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -18,14 +19,15 @@ type DisposeOptions struct {
 	Aliases []Rule
 	// Scope are the directories in which snapshots are looked for that may use the same files; nothing
 	// outside of them is deleted. Without any it is, for a checkpoint, the directory that holds the
-	// directories of jobs, and for others the one that the snapshot's directory lies in.
+	// directories of jobs, and for a canonical savepoint the one that its directory lies in. Files of other savepoints
+	// may be used by jobs that claimed them, so that there is no scope that will do for all.
 	Scope []string
 	// IgnoreMetadata are metadata files in scope that can't be read and shall count as if they named no file.
 	IgnoreMetadata []string
 	// KeepUsed deletes a snapshot although others use files in its directory; those files stay.
 	KeepUsed bool
-	// Stopped says that the jobs of the checkpoints do not run, so that a
-	// directory of a later checkpoint without metadata is no checkpoint in progress.
+	// Stopped says that the jobs of the checkpoints do not run, so that their newest checkpoints are not
+	// needed, and a directory of a later checkpoint without metadata is no checkpoint in progress.
 	Stopped bool
 	// Held is what running clusters hold, asked before the call.
 	Held []*Held
@@ -114,6 +116,9 @@ func (g *gc) dispose(ctx context.Context, s *scout, metadata []string, o Dispose
 		i := slices.IndexFunc(g.report.Snapshots, func(s AuditSnapshot) bool { return s.ID == known.id })
 		info := &g.report.Snapshots[i]
 		listed, _ := g.spell(key)
+		if len(o.Scope) == 0 && info.claimable && g.layouts.of(storage.Dir(key)).area != AreaCheckpoint {
+			g.refuse("%s is not of the canonical format: as in a native savepoint, its files may be used by checkpoints of a job that was restored from it in claim mode; name as scope the directories of such checkpoints, and %s", uri, listSome(g.roots))
+		}
 		g.dropped[known.id] = len(g.plan.Drop)
 		g.plan.Drop = append(g.plan.Drop, GCDrop{
 			Snapshot: listed, CheckpointID: info.CheckpointID, Kind: info.Kind, Size: known.size, ModTime: known.modTime,
@@ -128,7 +133,15 @@ func (g *gc) dispose(ctx context.Context, s *scout, metadata []string, o Dispose
 		if users := g.borrowers(d.id, d.key); len(users) > 0 && !o.KeepUsed {
 			g.refuse("%s: %s", d.Snapshot, lent(users))
 		}
-		if later := g.inProgress(storage.Dir(d.key)); later != "" && !o.Stopped {
+		p := g.layouts.of(storage.Dir(d.key))
+		if p.area != AreaCheckpoint || o.Stopped {
+			continue
+		}
+		known, ended := g.guard.told(p.job)
+		if !known && g.newest(p.job, d.id) {
+			g.refuse("%s: the newest checkpoint of its job, which may be running and would go on from it after a failure; say that the job does not run, or name a job manager that knows the job", d.Snapshot)
+		}
+		if later := g.inProgress(storage.Dir(d.key)); later != "" && !ended {
 			g.refuse("%s: %s has no metadata, and may be a checkpoint in progress that uses the same files; say that the job does not run if that is so", d.Snapshot, later)
 		}
 	}
@@ -151,6 +164,50 @@ func (g *gc) dispose(ctx context.Context, s *scout, metadata []string, o Dispose
 	deepestFirst(g.plan.Directories)
 	g.plan.Directories = slices.Compact(g.plan.Directories)
 	return nil
+}
+
+// claimable says that a job that is restored from a snapshot in claim mode may go on using its files, which are then Flink's: all
+// but canonical savepoints, up to Flink 1.12 told by the form of their state.
+func claimable(s *metadata.Snapshot) bool {
+	switch s.Kind() {
+	case metadata.KindCanonicalSavepoint:
+		return false
+	case metadata.KindUnknown:
+		for i := range s.Operators {
+			for _, t := range s.Operators[i].Subtasks {
+				if t.State == nil || t.State.ManagedKeyed == nil {
+					continue
+				}
+				if h, ok := t.State.ManagedKeyed.(*metadata.KeyGroups); !ok || h.Form == metadata.KeyGroupsV2 {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// newest says that of the checkpoints of a job, but for others that go, none is newer than one: by the numbers, or by the
+// times, as the numbers begin again with a job that was started without state.
+func (g *gc) newest(job string, id incremental.SnapshotID) bool {
+	i := slices.IndexFunc(g.report.Snapshots, func(s AuditSnapshot) bool { return s.ID == id })
+	d := &g.report.Snapshots[i]
+	byNumber, byTime := true, true
+	for i := range g.report.Snapshots {
+		s := &g.report.Snapshots[i]
+		p := g.layouts.of(storage.Dir(s.key))
+		if _, goes := g.dropped[s.ID]; goes || s.savepoint || p.area != AreaCheckpoint || p.job != job {
+			continue
+		}
+		if s.CheckpointID > d.CheckpointID {
+			byNumber = false
+		}
+		if order := s.ModTime.Compare(d.ModTime); order > 0 || order == 0 && s.CheckpointID > d.CheckpointID {
+			byTime = false
+		}
+	}
+	return byNumber || byTime
 }
 
 // inProgress gives the directory of a later checkpoint of the job that has no metadata.

@@ -49,8 +49,9 @@ func TestD13DisposeDerived(t *testing.T) {
 		w.snapshot(savepointA, 4, nil, all...)
 		time.Sleep(5 * day)
 		w.snapshot(savepointB, 5, own(savepointA, all[:12]...), 100, 101)
-		wantRefusal(t, w.dispose(DisposeOptions{}, savepointA), savepointB, "uses 12 files in its directory")
-		p := w.dispose(DisposeOptions{KeepUsed: true}, savepointA)
+		scope := []string{"s3://b/sp"}
+		wantRefusal(t, w.dispose(DisposeOptions{Scope: scope}, savepointA), savepointB, "uses 12 files in its directory")
+		p := w.dispose(DisposeOptions{Scope: scope, KeepUsed: true}, savepointA)
 		if got := planned(t, p); !slices.Equal(got, append([]string{savepointA + "/_metadata"}, own(savepointA, all[12:]...)...)) && len(got) != 9 {
 			t.Errorf("got %q", got)
 		}
@@ -61,7 +62,7 @@ func TestD13DisposeDerived(t *testing.T) {
 			t.Errorf("got %q, notes %q", got, gp.Notes)
 		}
 		// Both at once: nobody is left who uses a file.
-		p = w.dispose(DisposeOptions{}, savepointA, savepointB)
+		p = w.dispose(DisposeOptions{Scope: scope}, savepointA, savepointB)
 		if got := planned(t, p); len(got) != 24 {
 			t.Errorf("%d files", len(got))
 		}
@@ -349,7 +350,7 @@ func TestD23ChangelogGC(t *testing.T) {
 		// The directory of the changelog alone says nothing.
 		wantRefusal(t, w.plan(GCOptions{}, "s3://b/dstl"), "no snapshot")
 		// Of a snapshot that goes, the changelog goes, too, if it is in scope.
-		d := w.dispose(DisposeOptions{Scope: []string{"s3://b"}}, chkDir(jobA, 1))
+		d := w.dispose(DisposeOptions{Scope: []string{"s3://b"}, Stopped: true}, chkDir(jobA, 1))
 		if got := planned(t, d); !slices.Equal(got, []string{chkDir(jobA, 1) + "/_metadata", base[0], used[0], used[1]}) {
 			t.Errorf("got %q", got)
 		}

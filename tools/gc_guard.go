@@ -13,6 +13,7 @@ type guard struct {
 	key  func(string) string
 	jobs []*HeldJob // that did not end
 	dirs [][]string // of jobs, in canonical spelling
+	over []string   // directories of jobs that ended
 }
 
 func newGuard(held []*Held, key func(string) string) *guard {
@@ -20,12 +21,13 @@ func newGuard(held []*Held, key func(string) string) *guard {
 	for _, h := range held {
 		for i := range h.Jobs {
 			j := &h.Jobs[i]
-			if j.Ended {
-				continue
-			}
 			var dirs []string
 			for _, d := range j.Directories {
 				dirs = append(dirs, key(storage.Clean(d)))
+			}
+			if j.Ended {
+				g.over = append(g.over, dirs...)
+				continue
 			}
 			g.jobs, g.dirs = append(g.jobs, j), append(g.dirs, dirs)
 		}
@@ -36,6 +38,18 @@ func newGuard(held []*Held, key func(string) string) *guard {
 // of says that a directory, in canonical spelling, is that of the i-th job.
 func (g *guard) of(i int, dir string) bool {
 	return dir != "" && (storage.Base(dir) == g.jobs[i].ID || slices.Contains(g.dirs[i], dir))
+}
+
+// told says of the directory of a job that Flink told of a job with completed checkpoints there, and whether that job ended.
+// An id alone tells nothing here, as jobs in several clusters can have the same.
+func (g *guard) told(dir string) (known, ended bool) {
+	for i := range g.jobs {
+		if g.of(i, dir) {
+			return slices.Contains(g.dirs[i], dir), false
+		}
+	}
+	ended = slices.Contains(g.over, dir)
+	return ended, ended
 }
 
 // snapshot says why the snapshot with this metadata must stay, "" if no job holds it. job is the

@@ -69,7 +69,7 @@ func TestGCHeld(t *testing.T) {
 		other.Snapshots = []HeldSnapshot{{ID: 4, Path: "hdfs://ns/ck/" + jobA + "/chk-4"}}
 		o.Held = []*Held{{Jobs: []HeldJob{other}}}
 		wantRefusal(t, w.plan(o, "s3://b"), "hdfs://ns/ck/", "spelled in another way")
-		wantRefusal(t, w.dispose(DisposeOptions{Held: []*Held{{Jobs: []HeldJob{job}}}}, savepointA), "held by job "+jobA)
+		wantRefusal(t, w.dispose(DisposeOptions{Scope: []string{"s3://b/sp"}, Held: []*Held{{Jobs: []HeldJob{job}}}}, savepointA), "held by job "+jobA)
 
 		// What is held is asked again before the deletion.
 		o.Held = nil

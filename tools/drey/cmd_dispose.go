@@ -12,17 +12,30 @@ const disposeHelp = `
 Deletes savepoints and retained checkpoints as "flink savepoint -d" does: the metadata first, then every file that it names, then
 the directory if nothing else is in it. A file that another snapshot in scope uses stays. Without --delete it only says what it would delete.
 
-In scope are, for a checkpoint, the directory that holds the directories of the jobs, and for a savepoint the directory that it
-lies in; --scope names others instead. Only metadata is read there. Nothing outside of the scope is deleted.
+In scope are, for a checkpoint, the directory that holds the directories of the jobs, and for a canonical savepoint the directory that
+it lies in; --scope names others instead. Only metadata is read there. Nothing outside of the scope is deleted.
 
-It refuses, with exit code 5, if metadata in scope can't be read; if another snapshot uses files in the snapshot's own directory
-(--keep-used deletes the rest); and if there is a later checkpoint of the job that may be in progress (--stopped says that the
-job does not run).
+What is not in scope is not seen. Before you dispose of a savepoint with the default scope, make sure that it has no
+shallow copy elsewhere (the State Processor API wrote such until Flink 1.12), and that no job with a changelog was
+restored from it in claim mode that has not materialized its state since.
+
+It refuses, with exit code 5,
+  - if metadata in scope can't be read, or a directory can't be listed;
+  - if another snapshot uses files in the snapshot's own directory (--keep-used deletes the rest);
+  - the newest checkpoint of a job, as the job may be running: --stopped says that it does not, and --job-manager
+    asks Flink whether the job ended, or runs and does not hold the checkpoint;
+  - if a later directory of a checkpoint has no metadata, and so may be a checkpoint in progress (--stopped, or
+    --job-manager if the job ended);
+  - a native savepoint, or another that is not canonical, without --scope: a job that was restored from it in claim mode goes on using its files,
+    and the job's checkpoints may lie anywhere. Name their directories, and that of the savepoint;
+  - what a running job holds or was restored from, with --job-manager; or if a job manager does not answer.
 
 EXAMPLES
   drey dispose s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
+  drey dispose --delete --unfinished s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
   drey dispose --delete --unfinished --scope s3://bucket/ckpt --scope s3://bucket/savepoints s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
-  drey dispose --delete --unfinished /data/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-41
+  drey dispose --delete --unfinished --job-manager http://localhost:8081 /data/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-41
+  drey dispose --delete --unfinished --stopped /data/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-42
 `
 
 func cmdDispose() *command {
@@ -36,7 +49,7 @@ func cmdDispose() *command {
 		short: "delete snapshots with what only they use", long: disposeHelp + notFinished,
 		flags: func(f *pflag.FlagSet) {
 			o.add(f)
-			f.StringArrayVar(&o.scope, "scope", nil, "`ROOT` whose snapshots may use the same files; may be repeated")
+			f.StringArrayVar(&o.scope, "scope", nil, "`ROOT` whose snapshots may use the same files, in the place of the default; may be repeated")
 			f.StringArrayVar(&o.aliases, "alias", nil, "`OLD=NEW`: recorded paths at and below OLD are those at and below NEW; may be repeated")
 			f.StringArrayVar(&o.ignore, "ignore-metadata", nil, "metadata `FILE` in scope that can't be read and shall count as naming no file; may be repeated")
 			f.BoolVar(&o.keepUsed, "keep-used", false, "go on although others use files in the snapshot's directory, which stay")

@@ -85,10 +85,6 @@ NOT FINISHED
 Deleting needs --unfinished as long as these are open:
   - A directory below a root that is a symbolic link, or that the disk knows in another spelling (case, Unicode
     normalization): its files are listed under two names, of which one looks unused. Have no such below a root.
-  - --reference inside a root protects nothing there; keep it beside the roots.
-  - --savepoints takes jobs with one ID (such as 0000...) in several directories for one.
-  - dispose of the newest checkpoint of a job that runs: use --stopped only if it does not, or --job-manager.
-  - dispose sees only what is in --scope: a native savepoint that a job claimed may be used from elsewhere.
   - A root inside a job (such as its shared) and jobs without directories of their own: siblings are not noticed.
   - Changelog files of jobs without a snapshot in scope are judged by their age alone; so is --job.
   - Pins that match nothing are not told.
