@@ -24,13 +24,13 @@ type LocalOptions struct {
 
 // Local is the [FS] of the files of this machine. It reads the URIs file:/a,
 // file:///a, file://localhost/a and plain absolute paths. It also implements
-// [Linker], [Cleaner] and [Pruner].
+// [Linker], [Cleaner], [Pruner] and [Resolver].
 //
 // A symbolic link to a regular file is an object. A symbolic link to a
-// directory can be named in a URI, and ReadDir shows it as a directory, but
-// List does not descend into one that it meets on its way, so that it ends and
-// shows no file twice. Links that lead nowhere, devices, pipes and sockets are
-// never shown.
+// directory can be named in a URI. List and ReadDir show one that they meet, but
+// List does not descend into it, so that it ends and shows no file twice. They show
+// one that leads nowhere, or in a circle, as one to a directory: it may be on a file system that is not mounted.
+// Devices, pipes and sockets are never shown.
 //
 // An object that is being written lies beside its place under a hidden name
 // (see [Local.Clean]), which no method shows. Where neither hard links nor an
@@ -43,10 +43,11 @@ type Local struct {
 }
 
 var (
-	_ FS      = (*Local)(nil)
-	_ Linker  = (*Local)(nil)
-	_ Cleaner = (*Local)(nil)
-	_ Pruner  = (*Local)(nil)
+	_ FS       = (*Local)(nil)
+	_ Linker   = (*Local)(nil)
+	_ Cleaner  = (*Local)(nil)
+	_ Pruner   = (*Local)(nil)
+	_ Resolver = (*Local)(nil)
 )
 
 // NewLocal makes the FS of local files.

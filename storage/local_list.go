@@ -3,12 +3,14 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // listChunk is how many names of one directory are held at a time.
@@ -47,7 +49,7 @@ func readDirChunks(ctx context.Context, dir string) iter.Seq2[fs.DirEntry, error
 }
 
 // List implements FS. It holds one chunk of names for each level of
-// directories. What vanishes while it runs is left out.
+// directories. What is deleted while it runs is left out.
 func (l *Local) List(ctx context.Context, dir string) iter.Seq2[Info, error] {
 	return l.entries(ctx, dir, true)
 }
@@ -87,10 +89,13 @@ type walk struct {
 func (w *walk) dir(path, uri string, top bool) bool {
 	for e, err := range readDirChunks(w.ctx, path) {
 		if err != nil {
-			if !top && errors.Is(missing(err), fs.ErrNotExist) {
-				return true
+			err = missing(err)
+			if !top {
+				if err = unlessDeleted(path, err); err == nil {
+					return true
+				}
 			}
-			w.yield(Info{}, pathError("list", uri, missing(err)))
+			w.yield(Info{}, pathError("list", uri, err))
 			return false
 		}
 		name := e.Name()
@@ -104,25 +109,90 @@ func (w *walk) dir(path, uri string, top bool) bool {
 	return true
 }
 
+// unlessDeleted is nil if a directory could not be listed as it was deleted. What is still there
+// on a second look, as on a network file system that lost it for a moment, was not listed.
+func unlessDeleted(path string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, again := os.Lstat(path); !errors.Is(again, fs.ErrNotExist) {
+		return fmt.Errorf("was not found, and is there: %v", bareError(err))
+	}
+	return nil
+}
+
 func (w *walk) entry(path, uri string, e fs.DirEntry) bool {
 	if e.IsDir() && w.deep {
 		return w.dir(path, uri, false)
 	}
 	fi, err := e.Info()
-	if err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+	if errors.Is(missing(err), fs.ErrNotExist) {
+		return true
+	}
+	link := err == nil && fi.Mode()&fs.ModeSymlink != 0
+	if link {
 		fi, err = os.Stat(path)
-		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			return true // leads nowhere, or round in a circle
+		if errors.Is(missing(err), fs.ErrNotExist) || errors.Is(err, syscall.ELOOP) {
+			return w.yield(Info{URI: uri, Dir: true, Link: true}, nil)
 		}
 	}
 	switch {
-	case errors.Is(missing(err), fs.ErrNotExist):
-		return true
 	case err != nil:
 		w.yield(Info{}, pathError("list", uri, err))
 		return false
-	case fi.IsDir() && w.deep, !fi.IsDir() && !fi.Mode().IsRegular():
+	case fi.IsDir() && w.deep && !link, !fi.IsDir() && !fi.Mode().IsRegular():
 		return true
 	}
-	return w.yield(localInfo(uri, fi), nil)
+	info := localInfo(uri, fi)
+	info.Link = link
+	return w.yield(info, nil)
+}
+
+// Resolve implements Resolver.
+func (l *Local) Resolve(ctx context.Context, uri string) (string, error) {
+	path, err := l.begin(ctx, uri)
+	var real string
+	if err == nil {
+		real, err = resolve(path, mostLinks)
+	}
+	switch {
+	case err != nil:
+		return "", pathError("resolve", uri, err)
+	case real == path:
+		return uri, nil
+	}
+	slashed := filepath.ToSlash(real)
+	if hasDrive(slashed) {
+		slashed = "/" + slashed
+	}
+	if Scheme(uri) == "" {
+		return slashed, nil
+	}
+	return "file:" + slashed, nil
+}
+
+// mostLinks is how many links that lead nowhere may lead to each other.
+const mostLinks = 40
+
+// resolve follows the links in a path as far as it exists.
+func resolve(path string, links int) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil || !errors.Is(missing(err), fs.ErrNotExist) || links == 0 {
+		return real, err
+	}
+	up := filepath.Dir(path)
+	if up == path {
+		return "", err
+	}
+	if up, err = resolve(up, links); err != nil {
+		return "", err
+	}
+	target, err := os.Readlink(path)
+	switch {
+	case err != nil:
+		return filepath.Join(up, filepath.Base(path)), nil
+	case filepath.IsAbs(target):
+		return resolve(filepath.Clean(target), links-1)
+	}
+	return resolve(filepath.Join(up, target), links-1)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -145,25 +146,51 @@ func TestSymlinks(t *testing.T) {
 		}
 	}
 	write(t, l, dir+"/other/y", "other")
-	if got, want := listed(t, l, dir), []string{dir + "/other/y", dir + "/real/link", dir + "/real/x"}; !slices.Equal(got, want) {
+	entries := func(list iter.Seq2[Info, error]) (entries []string) {
+		for info, err := range list {
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := strings.TrimPrefix(info.URI, dir)
+			if info.Dir {
+				name += "/"
+			}
+			if info.Link {
+				name += "@"
+			}
+			entries = append(entries, name)
+		}
+		slices.Sort(entries)
+		return entries
+	}
+	links := []string{"/dangling/@", "/dir/@", "/link@", "/loop/@", "/self/@", "/x"}
+	in := func(dir string) (list []string) {
+		for _, l := range links {
+			list = append(list, dir+l)
+		}
+		return list
+	}
+	if got, want := entries(l.List(t.Context(), dir)), append([]string{"/alias/@", "/other/y"}, in("/real")...); !slices.Equal(got, want) {
 		t.Errorf("List gives %q, want %q", got, want)
 	}
-	if got, want := listed(t, l, dir+"/alias"), []string{dir + "/alias/link", dir + "/alias/x"}; !slices.Equal(got, want) {
+	if got, want := entries(l.List(t.Context(), dir+"/alias")), in("/alias"); !slices.Equal(got, want) {
 		t.Errorf("List of a link gives %q, want %q", got, want)
 	}
-	var entries []string
-	for info, err := range l.ReadDir(t.Context(), dir+"/real") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := Base(info.URI)
-		if info.Dir {
-			name += "/"
-		}
-		entries = append(entries, name)
+	if got, want := entries(l.ReadDir(t.Context(), dir+"/real")), in("/real"); !slices.Equal(got, want) {
+		t.Errorf("ReadDir gives %q, want %q", got, want)
 	}
-	if slices.Sort(entries); !slices.Equal(entries, []string{"dir/", "link", "loop/", "x"}) {
-		t.Errorf("ReadDir gives %q", entries)
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"/alias": "/real", "/alias/link": "/real/x", "/alias/loop/other/none": "/other/none", "/real/dangling": "/real/nowhere",
+		"/real/dangling/x": "/real/nowhere/x", "/real/self": "", "/real": "/real",
+	} {
+		got, err := l.Resolve(t.Context(), "file:"+dir+name)
+		if want == "" && err == nil || want != "" && (err != nil || strings.TrimPrefix(got, "file:") != real+want) {
+			t.Errorf("%s resolves to %q, %v", name, got, err)
+		}
 	}
 	info, err := l.Stat(t.Context(), dir+"/real/link")
 	if err != nil || info.Size != 4 {
@@ -191,6 +218,37 @@ func TestSymlinks(t *testing.T) {
 }
 
 // TestDiskFull has the file behind a writer replaced by one that is full.
+// TestBrokenLinkFails: a link of which it is not known where it leads is not left out.
+func TestBrokenLinkFails(t *testing.T) {
+	l, dir := NewLocal(LocalOptions{}), t.TempDir()
+	if err := os.Symlink(strings.Repeat("n", 300), filepath.Join(dir, "link")); err != nil {
+		t.Skip(err)
+	}
+	for _, list := range []iter.Seq2[Info, error]{l.List(t.Context(), dir), l.ReadDir(t.Context(), dir)} {
+		var last error
+		for _, err := range list {
+			last = err
+		}
+		if last == nil || errors.Is(last, fs.ErrNotExist) {
+			t.Errorf("got %v", last)
+		}
+	}
+}
+
+// TestUnlessDeleted: a directory that was not found, and is there, was not listed.
+func TestUnlessDeleted(t *testing.T) {
+	dir := t.TempDir()
+	if err := unlessDeleted(dir, syscall.ENOENT); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is there: %v", err)
+	}
+	if err := unlessDeleted(dir+"/none", syscall.ENOENT); err != nil {
+		t.Errorf("it was deleted: %v", err)
+	}
+	if err := unlessDeleted(dir+"/none", syscall.EIO); err != syscall.EIO {
+		t.Errorf("another error: %v", err)
+	}
+}
+
 func TestDiskFull(t *testing.T) {
 	l, dir := NewLocal(LocalOptions{}), t.TempDir()
 	for _, size := range []int{10, 1 << 20} {

@@ -114,6 +114,18 @@ func (m Mux) Link(ctx context.Context, src, dst string) error {
 	return l.Link(ctx, src, dst)
 }
 
+// Resolve implements Resolver. What is in a store without links stays as it is.
+func (m Mux) Resolve(ctx context.Context, uri string) (string, error) {
+	f, err := m.fs("resolve", uri)
+	if err != nil {
+		return "", err
+	}
+	if r, ok := f.(Resolver); ok {
+		return r.Resolve(ctx, uri)
+	}
+	return uri, nil
+}
+
 // Delete implements FS.
 func (m Mux) Delete(ctx context.Context, uris ...string) error {
 	var errs []error

@@ -35,7 +35,8 @@ type FS interface {
 	Stat(ctx context.Context, uri string) (Info, error)
 
 	// List yields every object below dir, at any depth, directories not
-	// included. It matches whole path segments: chk-1 does not list chk-10.
+	// included. Symbolic links to directories are, with Info.Dir and Info.Link, as it does
+	// not descend into them. It matches whole path segments: chk-1 does not list chk-10.
 	// A dir that is not there yields nothing on S3, and an error that unwraps
 	// to [io/fs.ErrNotExist] where directories exist. After an error the
 	// sequence ends.
@@ -89,6 +90,9 @@ type Info struct {
 	ModTime time.Time
 	// Dir says that it is a directory.
 	Dir bool
+	// Link says that List or ReadDir met a symbolic link, to a directory if Dir is set; the other fields
+	// describe what it leads to. Stat does not set it.
+	Link bool
 }
 
 // CreateOptions are the options of FS.Create; the zero value is the default.
@@ -103,6 +107,13 @@ type CreateOptions struct {
 // without copying it. Link fails with [errors.ErrUnsupported] where the two places don't allow it.
 type Linker interface {
 	Link(ctx context.Context, src, dst string) error
+}
+
+// Resolver is implemented by a store that has symbolic links.
+type Resolver interface {
+	// Resolve gives the place that uri leads to when every link in it is followed. What does not
+	// exist is resolved as far as it does.
+	Resolve(ctx context.Context, uri string) (string, error)
 }
 
 // Cleaner is implemented by a store in which a writer that died leaves

@@ -54,7 +54,7 @@ type FaultOptions struct {
 // that were open at the crash are never committed or aborted, as those of a
 // process that died: Abort then calls the method Abandon of those that have one.
 //
-// It implements [storage.Linker], [storage.Cleaner] and [storage.Pruner]; where
+// It implements [storage.Linker], [storage.Cleaner], [storage.Pruner] and [storage.Resolver]; where
 // the FS below does not, Link says [errors.ErrUnsupported] and the others do nothing.
 type Faulty struct {
 	inner storage.FS
@@ -67,10 +67,11 @@ type Faulty struct {
 }
 
 var (
-	_ storage.FS      = (*Faulty)(nil)
-	_ storage.Linker  = (*Faulty)(nil)
-	_ storage.Cleaner = (*Faulty)(nil)
-	_ storage.Pruner  = (*Faulty)(nil)
+	_ storage.FS       = (*Faulty)(nil)
+	_ storage.Linker   = (*Faulty)(nil)
+	_ storage.Cleaner  = (*Faulty)(nil)
+	_ storage.Pruner   = (*Faulty)(nil)
+	_ storage.Resolver = (*Faulty)(nil)
 )
 
 // NewFaulty puts faults before inner.
@@ -215,6 +216,14 @@ func (f *Faulty) Link(ctx context.Context, src, dst string) error {
 		}
 		return fmt.Errorf("link %s: %w", dst, errors.ErrUnsupported)
 	})
+}
+
+// Resolve implements storage.Resolver; it is no step.
+func (f *Faulty) Resolve(ctx context.Context, uri string) (string, error) {
+	if r, ok := f.inner.(storage.Resolver); ok {
+		return r.Resolve(ctx, uri)
+	}
+	return uri, nil
 }
 
 // Delete implements storage.FS.
