@@ -1,9 +1,11 @@
 package incremental
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"hash/maphash"
+	"slices"
 )
 
 // names gives paths dense numbers, and takes the numbers back. A path is the
@@ -19,6 +21,8 @@ type names struct {
 	free    []uint32
 	text    []byte
 	garbage int // bytes of text of entries that are free
+	// byUUID are the entries whose name is a UUID, in its order; nil if that is to be made again.
+	byUUID []uint32
 }
 
 type entry struct {
@@ -129,6 +133,7 @@ func (n *names) intern(parent uint32, name string) (id uint32, added bool) {
 }
 
 func (n *names) add(tag, parent uint32, name string) (id uint32) {
+	n.byUUID = nil
 	e := entry{parent: parent, live: true}
 	var uuid bool
 	if e.name, uuid = pack(name); !uuid {
@@ -165,8 +170,37 @@ func (n *names) place(slot uint64) {
 	n.slots[i] = slot
 }
 
+// named gives the entries of a name that is a UUID, whatever their parents.
+func (n *names) named(bits packed) []uint32 {
+	compare := func(a, b packed) int {
+		return cmp.Or(cmp.Compare(a.words[0], b.words[0]), cmp.Compare(a.words[1], b.words[1]))
+	}
+	if n.byUUID == nil {
+		count := 0
+		for i := range n.entries {
+			if n.entries[i].name.uuid {
+				count++
+			}
+		}
+		n.byUUID = make([]uint32, 0, count)
+		for i := range n.entries {
+			if n.entries[i].name.uuid {
+				n.byUUID = append(n.byUUID, uint32(i))
+			}
+		}
+		slices.SortFunc(n.byUUID, func(a, b uint32) int { return compare(n.entries[a].name, n.entries[b].name) })
+	}
+	first, _ := slices.BinarySearchFunc(n.byUUID, bits, func(id uint32, bits packed) int { return compare(n.entries[id].name, bits) })
+	end := first
+	for end < len(n.byUUID) && n.entries[n.byUUID[end]].name == bits {
+		end++
+	}
+	return n.byUUID[first:end]
+}
+
 // remove gives the number of an entry back.
 func (n *names) remove(id uint32) {
+	n.byUUID = nil
 	e := &n.entries[id]
 	mask := uint32(len(n.slots) - 1)
 	gap := n.tag(e.parent, string(n.name(id))) & mask

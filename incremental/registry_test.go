@@ -375,6 +375,34 @@ func TestEqualTags(t *testing.T) {
 	}
 }
 
+// TestNamed finds files by their names alone, also after changes.
+func TestNamed(t *testing.T) {
+	const one, two = "00000001-0000-4000-8000-000000000001", "00000001-0000-4000-8000-000000000002"
+	r := NewRegistry(Options{})
+	a := add(t, r, job+"/chk-1/_metadata", snapshotOf(1, file(job+"/shared/"+one, 1), file(job+"/shared/"+two, 1), file("file:/x/"+one, 1), file(job+"/shared/x", 1)))
+	want := func(name string, dirs ...string) {
+		t.Helper()
+		for i := range dirs {
+			dirs[i] += "/" + name
+		}
+		slices.Sort(dirs)
+		if got := uris(r, r.Named(name)); !slices.Equal(got, dirs) {
+			t.Errorf("%s: %q, want %q", name, got, dirs)
+		}
+	}
+	want(one, job+"/shared", "file:/x")
+	want(two, job+"/shared")
+	want("x")
+	want("_metadata")
+	want("00000000-0000-4000-8000-000000000001")
+	want("00000001-0000-4000-8000-000000000003")
+	add(t, r, job+"/chk-2/_metadata", snapshotOf(2, file("file:/y/"+one, 1), file(job+"/shared/"+two, 1)))
+	want(one, job+"/shared", "file:/x", "file:/y")
+	r.Release(a)
+	want(one, "file:/y")
+	want(two, job+"/shared")
+}
+
 func TestConcurrentUse(t *testing.T) {
 	r := NewRegistry(Options{})
 	var wg sync.WaitGroup
@@ -386,6 +414,7 @@ func TestConcurrentUse(t *testing.T) {
 					t.Error(err)
 				}
 				f, ok := r.Find(job + "/shared/a")
+				r.Named("00000001-0000-4000-8000-000000000001")
 				if !ok || r.Uses(f) == 0 || len(r.Users(f)) == 0 {
 					t.Error("a is not used")
 				}
@@ -419,6 +448,9 @@ func BenchmarkAdd(b *testing.B) {
 		}
 		if n := r.Limit(); int(n) != len(all)+snapshots {
 			b.Fatalf("%d files", n)
+		}
+		if n := len(r.Named("00000001-1111-2222-3333-000000000001")); n != 1 {
+			b.Fatalf("%d files of one name", n)
 		}
 	}
 	b.ReportMetric(snapshots*refs*float64(b.N)/b.Elapsed().Seconds(), "refs/s")

@@ -77,7 +77,7 @@ func (p *RepairPlan) list(f *lostSearch, roots []string, lost []*lostFile, chose
 				break
 			}
 			for _, l := range wanted[storage.Base(info.URI)] {
-				if l.fits(info.Size) && !slices.ContainsFunc(l.candidates, func(c string) bool { return storage.Key(c) == storage.Key(info.URI) }) {
+				if !info.Dir && l.fits(info.Size) && !slices.ContainsFunc(l.candidates, func(c string) bool { return storage.Key(c) == storage.Key(info.URI) }) {
 					l.propose(info.URI)
 				}
 			}

@@ -176,7 +176,7 @@ func (f *lostSearch) findByName(dirs []string, lost []*lostFile) error {
 				break
 			}
 			for _, l := range wanted[storage.Base(info.URI)] {
-				if l.fits(info.Size) {
+				if !info.Dir && l.fits(info.Size) {
 					l.propose(info.URI)
 				}
 			}
