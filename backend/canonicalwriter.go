@@ -23,7 +23,7 @@ type CanonicalWriter struct {
 	state          int // the state of the last entry of the key group, -1 if there is none
 	// last is where in buf the last key begins.
 	last int
-	// runs has for each state the last key group in which it has entries, -1 if there is none.
+	// runs has for each state the last key group in which it has entries.
 	runs []int
 }
 
@@ -36,11 +36,17 @@ func NewCanonicalWriter(out io.Writer, h *KeyedHeader, r keygroup.Range, maxPara
 	var err error
 	w.offsets, err = newOffsets(h, r, maxParallelism)
 	w.fail(err)
-	w.runs = make([]int, len(h.States))
-	for i := range w.runs {
-		w.runs[i] = -1
-	}
+	w.runs = unwritten(h)
 	return w
+}
+
+// unwritten has for each state the last key group in which it has entries: none.
+func unwritten(h *KeyedHeader) []int {
+	groups := make([]int, len(h.States))
+	for i := range groups {
+		groups[i] = -1
+	}
+	return groups
 }
 
 // newOffsets checks what a file of keyed state is to hold.
@@ -84,7 +90,7 @@ func (w *CanonicalWriter) Entry(state int, key, value []byte) error {
 	n := prefixLen(w.maxParallelism) + len(key)
 	if n > w.limit || len(value) > w.limit {
 		return w.refuse("state %q, key group %d: a key of %d and a value of %d bytes, but the format has at most %d: %w",
-			w.h.States[state].Name, w.group, n, len(value), w.limit, serializer.ErrUnsupported)
+			w.h.States[state].Name, w.group, n, len(value), w.limit, ErrTooLarge)
 	}
 	w.room()
 	w.buf = binary.BigEndian.AppendUint32(w.buf, uint32(n))

@@ -2,8 +2,10 @@ package backend
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 
@@ -13,51 +15,43 @@ import (
 )
 
 const (
-	// snappyBlock is the number of bytes of a snappy chunk before compression.
+	// snappyBlock is the most bytes that a chunk of snappy holds, before compression.
 	snappyBlock = 64 << 10
 	// flushSize is how many bytes a writer collects before it hands them on, in whole blocks.
 	flushSize = 4 * snappyBlock
+
+	chunkCompressed, chunkPlain = 0, 1
 )
 
 var errWriterClosed = errors.New("the writer is closed")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // fileWriter is what the writers of all layouts have in common: it collects
 // bytes, compresses them where the layout wants it, and counts what reaches
 // the file. Its first failure stays.
 type fileWriter struct {
-	file counter
+	out  *bufio.Writer
+	size int64 // bytes given to out
 	buf  []byte
-	zip  *snappy.Writer // nil until something is compressed
-	// zipping says that buf goes through zip.
+	// zipping says that buf holds the data of chunks of snappy.
 	zipping bool
+	chunk   []byte
 	// limit is the largest length or count that the layout can express.
 	limit int
 	err   error
 }
 
-// counter counts the bytes of a file.
-type counter struct {
-	out *bufio.Writer
-	n   int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.out.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
 // begin starts the file with its header.
 func (f *fileWriter) begin(out io.Writer, h interface{ Write(*serializer.Output) }) {
-	f.file.out = bufio.NewWriterSize(out, snappyBlock)
+	f.out = bufio.NewWriterSize(out, snappyBlock)
 	f.limit = math.MaxInt32
 	head := serializer.NewOutput(nil)
 	h.Write(head)
+	f.buf = head.Bytes()
 	if err := head.Err(); err != nil {
 		f.fail(fmt.Errorf("header: %w", err))
-		return
 	}
-	f.buf = head.Bytes()
 }
 
 // fail makes err the failure, if there is none yet.
@@ -73,10 +67,12 @@ func (f *fileWriter) refuse(format string, args ...any) error {
 	return f.err
 }
 
-// offset is where in the file the next byte goes that is not compressed.
-func (f *fileWriter) offset() int64 { return f.file.n + int64(len(f.buf)) }
+// offset is where in the file the next byte goes if it is not compressed, or
+// the next chunk if all that was collected is flushed.
+func (f *fileWriter) offset() int64 { return f.size + int64(len(f.buf)) }
 
-// room hands on what was collected if it is enough. The caller has no more changes to make in it.
+// room flushes whole blocks if enough was collected. It must not be called
+// while something that was collected may still change.
 func (f *fileWriter) room() {
 	if len(f.buf) >= flushSize {
 		f.flush(len(f.buf) &^ (snappyBlock - 1))
@@ -85,48 +81,71 @@ func (f *fileWriter) room() {
 
 // flush hands on the first n bytes that were collected.
 func (f *fileWriter) flush(n int) {
-	if f.err != nil || n == 0 {
-		return
-	}
-	var err error
-	if f.zipping {
-		_, err = f.zip.Write(f.buf[:n])
+	b := f.buf[:n]
+	if !f.zipping {
+		f.write(b)
 	} else {
-		_, err = f.file.Write(f.buf[:n])
+		for len(b) > 0 {
+			block := b[:min(len(b), snappyBlock)]
+			f.writeChunk(block)
+			b = b[len(block):]
+		}
 	}
 	f.buf = f.buf[:copy(f.buf, f.buf[n:])]
+}
+
+// write writes bytes to the file.
+func (f *fileWriter) write(b []byte) {
+	if f.err != nil {
+		return
+	}
+	n, err := f.out.Write(b)
+	f.size += int64(n)
 	f.fail(err)
 }
 
-// beginSnappy starts a snappy stream.
+// beginSnappy begins a snappy stream (SnappyFramedOutputStream).
 func (f *fileWriter) beginSnappy() {
+	f.buf = append(f.buf, identifier...)
 	f.flush(len(f.buf))
-	if f.zip == nil {
-		f.zip = snappy.NewBufferedWriter(&f.file)
-	} else {
-		f.zip.Reset(&f.file)
-	}
 	f.zipping = true
 }
 
 // endSnappy ends the snappy stream.
 func (f *fileWriter) endSnappy() {
 	f.flush(len(f.buf))
-	if f.err == nil {
-		f.fail(f.zip.Close())
-	}
 	f.zipping = false
 }
 
-// end ends the file, and gives its size.
+// writeChunk writes a chunk of snappy, compressed if that saves enough by Flink's measure.
+func (f *fileWriter) writeChunk(data []byte) {
+	if f.err != nil {
+		return
+	}
+	if f.chunk == nil {
+		f.chunk = make([]byte, snappy.MaxEncodedLen(snappyBlock))
+	}
+	kind, body := byte(chunkCompressed), snappy.Encode(f.chunk, data)
+	if len(body)*100 > len(data)*85 {
+		kind, body = chunkPlain, data
+	}
+	c := crc32.Checksum(data, castagnoli)
+	var head [8]byte
+	binary.LittleEndian.PutUint32(head[:], uint32(len(body)+4)<<8|uint32(kind))
+	binary.LittleEndian.PutUint32(head[4:], (c>>15|c<<17)+0xa282ead8)
+	f.write(head[:])
+	f.write(body)
+}
+
+// end ends the file, and gives its size in bytes.
 func (f *fileWriter) end() (int64, error) {
 	f.flush(len(f.buf))
 	if f.err == nil {
-		f.fail(f.file.out.Flush())
+		f.fail(f.out.Flush())
 	}
 	if f.err != nil {
 		return 0, f.err
 	}
 	f.err = errWriterClosed
-	return f.file.n, nil
+	return f.size, nil
 }
