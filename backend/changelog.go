@@ -101,7 +101,7 @@ func openChangelog(ctx context.Context, files Files, h *metadata.Changelog, o Op
 	for i := range log.header.States {
 		m := &log.header.States[i]
 		c.numbers[idOf(m)] = len(c.states)
-		c.states = append(c.states, newState(m, log.header.Key))
+		c.states = append(c.states, NewState(m, log.header.Key))
 	}
 	for _, b := range c.base {
 		for _, s := range b.states { // those behind a header that could not be read

@@ -218,7 +218,7 @@ func TestHugePadding(t *testing.T) {
 		nullable := of(runtime+"NullableSerializer$NullableSerializerSnapshot", serializer.Number(1<<31-1), nested)
 		fields := slices.Repeat([]*serializer.Snapshot{nullable}, 10000)
 		key := of(runtime+"TupleSerializerSnapshot", serializer.ClassName("com.example.Wide"), fields...)
-		s := newState(&StateMeta{Name: "s", Serializers: []NamedSnapshot{{SerializerNamespace, key}, {SerializerValue, value}}}, key)
+		s := NewState(&StateMeta{Name: "s", Serializers: []NamedSnapshot{{SerializerNamespace, key}, {SerializerValue, value}}}, key)
 		e := &Entry{State: s, in: serializer.NewInput(nil)}
 		if err := e.fill(make([]byte, 100), make([]byte, 8)); err == nil && !e.Unsplit && !e.Joined {
 			t.Errorf("a key of %s is split into %x and %x", nested.Class, e.Key, e.Namespace)

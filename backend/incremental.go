@@ -88,7 +88,7 @@ func readMeta(ctx context.Context, files Files, s metadata.Stream, o Options, r 
 	}
 	r.header = h
 	for i := range h.States {
-		r.states = append(r.states, newState(&h.States[i], h.Key))
+		r.states = append(r.states, NewState(&h.States[i], h.Key))
 	}
 	return obj.name, nil
 }

@@ -29,30 +29,38 @@ type State struct {
 
 	known bool // the header describes it
 	keys  composite
+	parts Parts
 }
 
-// newState makes the state that a header describes.
-func newState(m *StateMeta, key *serializer.Snapshot) *State {
+// NewState makes the state that a header with this serializer of keys
+// describes. It shares the memory of m.
+func NewState(m *StateMeta, key *serializer.Snapshot) *State {
 	s := &State{Meta: m, Key: serializer.Of(key), known: true}
 	value := m.Serializer(SerializerValue).Modern()
 	if m.Kind == KindPriorityQueue {
 		s.Type = TypeTimers
-		s.Namespace = serializer.Of(part(value, 1, 2))
+		s.parts = Parts{Key: key, Namespace: part(value, 1, 2)}
+		s.Namespace = serializer.Of(s.parts.Namespace)
 		s.keys = newComposite(s, false, false)
 		return s
 	}
 	s.Type = stateType(m.Option(OptionStateType))
-	s.Namespace = serializer.Of(m.Serializer(SerializerNamespace))
+	s.parts = Parts{Key: key, Namespace: m.Serializer(SerializerNamespace)}
+	s.Namespace = serializer.Of(s.parts.Namespace)
 	v2 := m.Kind == KindKeyValueV2
 	switch {
 	case s.Type == TypeMap && v2:
-		s.UserKey = serializer.Of(m.Serializer(SerializerUserKey))
+		s.parts.UserKey = m.Serializer(SerializerUserKey)
 	case s.Type == TypeMap:
-		s.UserKey = serializer.Of(part(value, 0, 2))
+		s.parts.UserKey = part(value, 0, 2)
 		value = part(value, 1, 2)
 	case s.Type == TypeList && !v2:
 		value = part(value, 0, 1)
 	}
+	if s.Type == TypeMap {
+		s.UserKey = serializer.Of(s.parts.UserKey)
+	}
+	s.parts.Value = value
 	s.Value = serializer.Of(value)
 	s.TTL = value != nil && value.HasTTL()
 	s.keys = newComposite(s, isUnread(key), isUnread(m.Serializer(SerializerNamespace)))

@@ -151,7 +151,7 @@ func (f *keyGroupsFile) open(ctx context.Context, r *KeyedReader) error {
 	}
 	f.key = h.Key
 	for i := range h.States {
-		r.states = append(r.states, newState(&h.States[i], f.key))
+		r.states = append(r.states, NewState(&h.States[i], f.key))
 	}
 	for i := len(h.States); i < n; i++ {
 		r.states = append(r.states, unknownState(unknownID(i), f.key))

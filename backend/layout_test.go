@@ -260,7 +260,7 @@ func TestOpaque(t *testing.T) {
 			value = nested(mapClass, 1, userKey, str)
 		}
 		m := keyValue("s", typ, value, namespace)
-		s := newState(&m, key)
+		s := NewState(&m, key)
 		s.keys = newComposite(s, false, false) // Kryo's length is known to vary
 		return s
 	}

@@ -99,3 +99,17 @@ type OperatorHeader struct {
 
 	legacy []byte // all behind the version, before version 5
 }
+
+// NewStateMeta describes a keyed state as Flink does. Value is the serializer
+// of the whole value: of a list or a map, that of the list or map.
+func NewStateMeta(name string, t Type, namespace, value *serializer.Snapshot) StateMeta {
+	return StateMeta{
+		Name: name, Kind: KindKeyValue, Options: []Option{{OptionStateType, string(t)}},
+		Serializers: []NamedSnapshot{{SerializerValue, value}, {SerializerNamespace, namespace}},
+	}
+}
+
+// NewTimersMeta describes a queue of timers as Flink does.
+func NewTimersMeta(name string, timer *serializer.Snapshot) StateMeta {
+	return StateMeta{Name: name, Kind: KindPriorityQueue, Serializers: []NamedSnapshot{{SerializerValue, timer}}}
+}

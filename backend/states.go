@@ -21,7 +21,7 @@ var (
 	// ErrTooLarge is given for a key, a value or a list that Flink could not read: of 2^31 bytes or more.
 	ErrTooLarge = errors.New("larger than 2^31-1 bytes")
 	// ErrIncompatible is given if state was written by a serializer whose values the new one can't read.
-	ErrIncompatible = errors.New("the serializer of the restored state is not compatible")
+	ErrIncompatible = serializer.ErrIncompatible
 	// ErrState is given if a state is opened as another kind than it was opened or restored as.
 	ErrState = errors.New("a state of this name is of another kind")
 )
@@ -45,7 +45,7 @@ type Keyed[K comparable] interface {
 	// once, before there is other state; states may be opened before it or after it. State that is never
 	// opened stays as it was and is in every snapshot. Handles of Flink, of any format that [OpenKeyed]
 	// reads, may stand beside those of either backend. After an error the backend can only be closed.
-	Restore(ctx context.Context, files Files, handles []metadata.Keyed) error
+	Restore(ctx context.Context, files Files, h Handles) error
 	// Snapshot takes hold of the state as it is now: the synchronous part, which
 	// does not grow with the state. The rest is done by the Snapshot that it returns.
 	Snapshot(checkpoint int64, o SnapshotOptions) (Snapshot, error)
@@ -63,6 +63,15 @@ type Keyed[K comparable] interface {
 	// Close releases everything. It is safe to call it again. Snapshots that were
 	// taken before stay usable on heap; on Pebble they are waited for.
 	Close() error
+}
+
+// Handles are the handles of keyed state that a subtask is given to restore: all
+// that have key groups of it. None may have key groups in common with another.
+type Handles struct {
+	Managed []metadata.Keyed
+	// Raw is raw keyed state, in which a RocksDB backend of Flink with timers
+	// on the heap has its timers.
+	Raw []metadata.Keyed
 }
 
 // Snapshot is the state of a backend as it was at one point in time. Either Write or Release is to be called.

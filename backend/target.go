@@ -118,3 +118,6 @@ func (s *TargetStream) Abort() {
 	}
 	s.done = true
 }
+
+// NewHandleID is a random identity of a handle of keyed state (StateHandleID).
+func NewHandleID() metadata.Text { return metadata.Text(uuid.NewString()) }
