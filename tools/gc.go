@@ -31,7 +31,8 @@ type GCOptions struct {
 	IgnoreMetadata []string
 	// Only restricts deletion to these directories; everything in scope still counts as a user.
 	Only []string
-	// Retire are directories of jobs that ended for good: all their checkpoints are dropped.
+	// Retire are directories of jobs that ended for good: all their checkpoints are dropped. All that such a
+	// job wrote must be older than the grace period, unless Held says that it ended.
 	Retire []string
 	// KeepLast drops the checkpoints of each job but the newest complete ones; 0 drops none.
 	KeepLast int
@@ -183,6 +184,7 @@ func PlanGC(ctx context.Context, fsys storage.FS, roots []string, o GCOptions) (
 	g.guard = newGuard(o.Held, g.registry.Key)
 	g.checkScope()
 	g.checkHeld()
+	g.checkRetiredAge()
 	g.matchNames()
 	if len(g.plan.Refused) == 0 {
 		g.choose()

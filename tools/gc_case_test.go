@@ -495,6 +495,47 @@ func TestGCReferenceInRoot(t *testing.T) {
 	})
 }
 
+// TestGCRetireGrace: a job that wrote something within the grace period may be running, whatever is said of it.
+func TestGCRetireGrace(t *testing.T) {
+	for name, write := range map[string]func(*gcWorld){
+		"a checkpoint":             func(w *gcWorld) { w.checkpoint(jobA, 2, nil, 2) },
+		"a checkpoint in progress": func(w *gcWorld) { put(w.t, w.fsys, chkDir(jobA, 2)+"/"+uuid(2), 7) },
+		"a shared file":            func(w *gcWorld) { w.shared(2) },
+		"changes":                  func(w *gcWorld) { put(w.t, w.fsys, storage.Join("s3://b/dstl", jobA, "dstl", uuid(2)), 7) },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			w := newGCWorld(t)
+			w.checkpoint(jobA, 1, w.shared(1))
+			w.checkpoint(jobB, 1, nil, 50)
+			time.Sleep(5 * day)
+			write(w)
+			dir := storage.Join(gcRoot, jobA)
+			o := GCOptions{Retire: []string{dir}}
+			time.Sleep(DefaultGrace - time.Minute)
+			wantRefusal(t, w.plan(o, "s3://b"), dir, "can't be retired", "grace period")
+			job := HeldJob{ID: jobA, State: "RUNNING", Directories: []string{dir}}
+			o.Held = []*Held{{Jobs: []HeldJob{job}}}
+			wantRefusal(t, w.plan(o, "s3://b"), "RUNNING", "grace period")
+			job.State, job.Ended = "CANCELED", true
+			o.Held[0].Jobs[0] = job
+			planned(t, w.plan(o, "s3://b"))
+			o.Held = nil
+			time.Sleep(time.Minute)
+			if got := planned(t, w.plan(o, "s3://b")); len(got) < 3 {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+	bubble(t, "no time", func(t *testing.T) {
+		w := newGCWorld(t)
+		w.checkpoint(jobA, 1, w.shared(1))
+		w.checkpoint(jobB, 1, nil, 50)
+		time.Sleep(5 * day)
+		w.fsys = aged{w.fsys, func(string) time.Time { return time.Time{} }}
+		wantRefusal(t, w.plan(GCOptions{Retire: []string{storage.Join(gcRoot, jobA)}}), "not known")
+	})
+}
+
 // TestGCRate deletes no faster than it should.
 func TestGCRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -227,6 +227,39 @@ func lent(users map[string]int) string {
 	return listSome(list)
 }
 
+// checkRetiredAge refuses to retire a job that may be running, as it wrote something lately. Data that a checkpoint uses
+// is not newer than its metadata.
+func (g *gc) checkRetiredAge() {
+	newest := map[string]time.Time{}
+	unknown := map[string]bool{}
+	note := func(dir string, t time.Time) {
+		switch {
+		case !g.retired[dir]:
+		case t.IsZero():
+			unknown[dir] = true
+		case t.After(newest[dir]):
+			newest[dir] = t
+		}
+	}
+	for i := range g.report.Snapshots {
+		note(g.report.Snapshots[i].Job, g.report.Snapshots[i].ModTime)
+	}
+	if len(g.retired) > 0 {
+		for f := range g.report.Files() {
+			note(f.Job, f.ModTime)
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(g.retired)) {
+		switch _, ended := g.guard.told(dir); {
+		case ended:
+		case unknown[dir]:
+			g.refuse("job %s can't be retired: of some of its files it is not known when they were written, so that it may be running", dir)
+		case newest[dir].After(g.now.Add(-g.grace)):
+			g.refuse("job %s can't be retired: it wrote a file at %s, which is not older than the grace period, so that it may be running; wait, or ask the job manager that ran it whether it ended", dir, newest[dir].UTC().Format(time.RFC3339))
+		}
+	}
+}
+
 // checkRetired refuses where others use files of a job that is to go.
 func (g *gc) checkRetired() {
 	for _, dir := range slices.Sorted(maps.Keys(g.retired)) {
