@@ -18,8 +18,7 @@ import (
 const module = "github.com/drey-state/drey/"
 
 // direction says for each package which others of the module it may import.
-// Tests may also import the packages in testsToo, and what storage and
-// tools import for tests of commands.
+// Tests may also import the packages in testsToo.
 var direction = map[string][]string{
 	"internal/javaio":     {},
 	"keygroup":            {},
@@ -43,7 +42,7 @@ var direction = map[string][]string{
 }
 
 // testsToo are packages that every test may import.
-var testsToo = []string{"storage", "storage/storagetest"}
+var testsToo = []string{"storage", "storage/s3", "storage/storagetest"}
 
 // confined says which package alone may import modules of a kind, tests aside.
 var confined = map[string]string{

@@ -24,7 +24,7 @@ func TestD13DerivedSavepoint(t *testing.T) {
 		for _, u := range mine {
 			shared = append(shared, file(t, u, 10))
 		}
-		uri := d.keyed(b, 8*day, incrementalHandle(inline("m", 1), shared, nil))
+		uri := d.numbered(b, 5, 8*day, incrementalHandle(inline("m", 1), shared, nil))
 		r := d.audit(AuditOptions{})
 		wantTotals(t, r, 15, 0, 0, 0)
 		want := ForeignUse{Snapshot: uri, Owner: storage.Join(d.base, a), AuditCount: AuditCount{12, 120}, OfAll: 13}
@@ -39,35 +39,45 @@ func TestD13DerivedSavepoint(t *testing.T) {
 		if err != nil || n.Free() || len(n.Others) != 1 || n.Others[0].Snapshot != uri || n.Others[0].Files != 12 || n.Files.Files != 13 {
 			t.Errorf("needed by: %+v, %v", n, err)
 		}
+
+		// Neither dispose nor gc takes A away from B.
+		wantRefusal(t, d.dispose(a), b, "uses 12 files in its directory")
+		p := d.plan(GCOptions{KeepSavepoints: 1})
+		wantPlanned(t, p)
+		if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, a) || !strings.Contains(notes, b) {
+			t.Errorf("notes: %q", notes)
+		}
+		// Made independent, B is whole without A.
+		c := "moved/" + storage.Base(b)
+		relocated(t, d.fsys, storage.Join(d.base, b), storage.Join(d.base, c), RelocateOptions{MakeRelative: true})
+		d.collect(d.dispose(a, b))
+		r = d.audit(AuditOptions{})
+		if len(r.Snapshots) != 1 || !r.Snapshots[0].Complete() || r.Snapshots[0].Own.Files != 14 || len(r.Foreign) != 0 || r.Totals.All.Files != 14 {
+			t.Errorf("what is left: %+v, foreign %+v", r.Snapshots, r.Foreign)
+		}
 	})
 }
 
 // TestD14Growth: shared/ has much that nobody uses.
 func TestD14Growth(t *testing.T) {
 	depots(t, func(t *testing.T, d *depot) {
-		scale := 1
-		if strings.HasPrefix(d.base, "file:") {
-			scale = 10
-		}
 		job := "ck/" + ownerA
-		used := d.state(job+"/shared", 2400/scale, 20*day)
+		used := d.state(job+"/shared", 2400, 20*day)
 		third := len(used) / 3
 		d.snapshot(job+"/chk-8", 10*day, used[:2*third]...)
 		d.snapshot(job+"/chk-9", 5*day, used[third:]...)
 		d.snapshot(job+"/chk-10", 2*hour, used[2*third:]...)
-		d.state(job+"/shared", 150/scale, hour)
-		before, between, recent := 3000/scale, 2450/scale, 1990/scale
-		d.state(job+"/shared", before, 40*day)
-		d.state(job+"/shared", between, 8*day)
-		d.state(job+"/shared", recent, 3*day)
+		d.state(job+"/shared", 150, hour)
+		before, between, recent := 3000, 2450, 1998
+		litter := [][]string{d.state(job+"/shared", before, 40*day), d.state(job+"/shared", between, 8*day), d.state(job+"/shared", recent, 3*day)}
 		future := d.state(job+"/shared", 1, -hour)[0]
 		unknown := d.state(job+"/shared", 1, 0)[0]
 		delete(d.times, unknown)
 
 		r := d.audit(AuditOptions{})
-		wantTotals(t, r, int64(len(used)+3), int64(before+between+recent), int64(150/scale), 2)
+		wantTotals(t, r, int64(len(used)+3), int64(before+between+recent), 150, 2)
 		got := causesOf(r)
-		for cause, n := range map[string]int{CauseBefore: before, CauseBetween: between + recent, CauseYoung: 150 / scale, CauseFuture: 1, CauseNoTime: 1} {
+		for cause, n := range map[string]int{CauseBefore: before, CauseBetween: between + recent, CauseYoung: 150, CauseFuture: 1, CauseNoTime: 1} {
 			if got[cause] != n {
 				t.Errorf("%s: %d, want %d", cause, got[cause], n)
 			}
@@ -101,13 +111,22 @@ func TestD14Growth(t *testing.T) {
 
 		// The grace period counts from the newest checkpoint, too.
 		d.times[storage.Join(d.base, job, "chk-10", MetadataName)] = auditNow.Add(-7 * day / 2)
-		if r := d.audit(AuditOptions{}); r.Totals.Young.Files != int64(150/scale+recent) {
+		if r := d.audit(AuditOptions{}); r.Totals.Young.Files != int64(150+recent) {
 			t.Errorf("too young: %d", r.Totals.Young.Files)
 		}
 		d.times[storage.Join(d.base, job, "chk-10", MetadataName)] = time.Time{}
 		if r := d.audit(AuditOptions{}); r.Totals.Unreferenced.Files != 0 {
 			t.Errorf("%d unreferenced, while nobody knows when the newest checkpoint was completed", r.Totals.Unreferenced.Files)
 		}
+
+		// The same is deleted, and no more.
+		d.times[storage.Join(d.base, job, "chk-10", MetadataName)] = auditNow.Add(-7 * day / 2)
+		wantPlanned(t, d.plan(GCOptions{}), litter[:2]...)
+		d.times[storage.Join(d.base, job, "chk-10", MetadataName)] = auditNow.Add(-2 * hour)
+		p := d.plan(GCOptions{})
+		wantPlanned(t, p, litter...)
+		d.collect(p)
+		wantTotals(t, d.audit(AuditOptions{}), int64(len(used)+3), 0, 150, 2)
 	})
 }
 
@@ -116,15 +135,18 @@ func TestD15CheckpointDirectories(t *testing.T) {
 	depots(t, func(t *testing.T, d *depot) {
 		job := "ck/" + ownerA
 		d.snapshot(job+"/chk-39", 4*day, d.state(job+"/chk-39", 2, 4*day)...)
-		d.state(job+"/chk-39", 3, 4*day)
+		litter := [][]string{d.state(job+"/chk-39", 3, 4*day)}
 		d.snapshot(job+"/chk-40", hour, d.state(job+"/chk-40", 2, hour)...)
 		d.state(job+"/chk-41", 2, 2*time.Minute)
-		d.state(job+"/chk-17", 2, 9*day)
-		d.state(job+"/chk-23", 1, 8*day)
-		d.state(job+"/chk-43", 1, 2*day)
-		d.put(job+"/chk-23/._metadata_temp", 5, 8*day)
+		litter = append(litter, d.state(job+"/chk-17", 2, 9*day), d.state(job+"/chk-23", 1, 8*day), d.state(job+"/chk-43", 1, 2*day),
+			[]string{d.put(job+"/chk-23/._metadata_temp", 5, 8*day)})
 		d.put(job+"/chk-40/"+MetadataName+".before-relocate", 5, 8*day)
 		d.put(job+"/chk-17/notes.txt", 5, 8*day)
+		empty := []string{}
+		if d.mkdir != nil {
+			empty = d.at(job + "/chk-5")
+			d.mkdir(t, empty[0])
+		}
 		d.put("readme", 5, 8*day)
 		r := d.audit(AuditOptions{})
 		wantTotals(t, r, 6, 3+2+1+1+1, 2, 3)
@@ -142,6 +164,26 @@ func TestD15CheckpointDirectories(t *testing.T) {
 		}
 		if j := r.Jobs; len(j) != 1 || j[0].Newest != 40 || j[0].Checkpoints != 2 || !j[0].NewestTime.Equal(auditNow.Add(-hour)) {
 			t.Errorf("jobs: %+v", j)
+		}
+		if !slices.Equal(r.EmptyDirs, empty) {
+			t.Errorf("empty: %q, want %q", r.EmptyDirs, empty)
+		}
+		// gc takes what is old of those, and never what is in progress.
+		p := d.plan(GCOptions{EmptyDirs: true})
+		wantPlanned(t, p, litter...)
+		gone := append(d.at(job+"/chk-23"), empty...)
+		for _, dir := range gone {
+			if !slices.Contains(p.Directories, dir) {
+				t.Errorf("%s is not to be removed", dir)
+			}
+		}
+		if d.mkdir != nil && d.collect(p).Directories == 0 {
+			t.Error("no directory was removed")
+		}
+		for _, dir := range gone {
+			if _, err := d.fsys.Stat(t.Context(), dir); d.mkdir != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s: %v", dir, err)
+			}
 		}
 	})
 }
@@ -169,6 +211,16 @@ func TestD16OtherJobsFiles(t *testing.T) {
 		if b := d.audit(AuditOptions{}, "ck/"+ownerB); b.Missing != 0 || b.Snapshots[0].Foreign.Bytes != 140 {
 			t.Errorf("B alone: %+v", b.Snapshots)
 		}
+
+		a := storage.Join(d.base, "ck", ownerA)
+		wantRefusal(t, d.plan(GCOptions{Retire: []string{a}}), "chk-3 uses 14 files of it")
+		wantRefusal(t, d.plan(GCOptions{}, "ck/"+ownerA), "not in scope", storage.Join(d.base, "ck", ownerB))
+		wantPlanned(t, d.plan(GCOptions{References: d.at("ck/" + ownerB)}, "ck/"+ownerA))
+		// When B has a checkpoint without them, A can go.
+		d.collect(d.dispose("ck/" + ownerB + "/chk-3"))
+		d.own("ck/"+ownerB+"/chk-4", 4, 2, day)
+		d.collect(d.plan(GCOptions{Retire: []string{a}}))
+		wantTotals(t, d.audit(AuditOptions{}), 3, 0, 0, 0)
 	})
 }
 
@@ -186,7 +238,14 @@ func TestD18NeededBy(t *testing.T) {
 			t.Errorf("not needed since the first: %+v, %v", n, err)
 		}
 
-		// The variant: B went on using A's files for a while, and its first checkpoint is gone.
+		// The variant: the first checkpoint of B is gone.
+		d.remove(storage.Join(d.base, b, "chk-1", MetadataName))
+		n, err = d.audit(AuditOptions{}).NeededBy(old)
+		if err != nil || !n.Free() || len(n.Jobs) != 1 || n.Jobs[0].Since != 2 || len(n.Jobs[0].Users) != 0 {
+			t.Errorf("without the first: %+v, %v", n, err)
+		}
+
+		// B uses A's files for a while.
 		d.snapshot(b+"/chk-3", 5*day, append(d.state(b+"/shared", 1, 5*day), files[:2]...)...)
 		n, err = d.audit(AuditOptions{}).NeededBy(storage.Join(d.base, a, "chk-7"))
 		if err != nil || n.Free() || n.Used.Files != 2 || len(n.Jobs) != 1 || n.Jobs[0].Since != -1 || len(n.Jobs[0].Users) != 1 || n.Jobs[0].Users[0].CheckpointID != 3 {
@@ -229,6 +288,22 @@ func TestD19ClaimedSavepoint(t *testing.T) {
 			if f.Cause != CauseNoMetadata || f.Area != AreaSavepoint {
 				t.Fatalf("%+v", f)
 			}
+		}
+		if !r.Decided() || r.Missing+r.WrongSize+r.Unseen+len(r.Hints) != 0 {
+			t.Errorf("taken for damage: %d missing, unreadable %v", r.Missing, r.Unreadable)
+		}
+
+		// Whose savepoint it was is not known, so that even what nobody uses is not litter.
+		wantPlanned(t, d.plan(GCOptions{}))
+		if _, err := PlanDispose(t.Context(), d.store(), d.at(sp), DisposeOptions{Scope: []string{d.base}}); err == nil || !strings.Contains(err.Error(), "no _metadata") {
+			t.Errorf("disposed of: %v", err)
+		}
+		// With a checkpoint goes what only that used, here and there.
+		p := d.dispose(b + "/chk-8")
+		wantPlanned(t, p, d.at(b+"/chk-8/"+MetadataName), files[:1])
+		d.collect(p)
+		if r := d.audit(AuditOptions{}); r.Missing != 0 || len(r.Snapshots) != 2 {
+			t.Errorf("%d missing of %d snapshots", r.Missing, len(r.Snapshots))
 		}
 	})
 }
@@ -288,7 +363,7 @@ func TestD23Changelog(t *testing.T) {
 				&metadata.ChangelogMemory{KeyGroups: groups, ID: "e"},
 			},
 		})
-		d.state(dstl, 3, 9*day)
+		old := d.state(dstl, 3, 9*day)
 		d.state(dstl, 2, hour)
 		d.state(job+"/taskowned", 1, 9*day)
 		r := d.audit(AuditOptions{})
@@ -312,5 +387,14 @@ func TestD23Changelog(t *testing.T) {
 		if owned != 1 {
 			t.Errorf("%d in taskowned", owned)
 		}
+
+		wantRefusal(t, d.plan(GCOptions{}, "changes"), "no snapshot")
+		p := d.plan(GCOptions{})
+		wantPlanned(t, p, old)
+		d.collect(p)
+		// Each file goes once with the snapshot that uses it.
+		p = d.dispose(job + "/chk-5")
+		wantPlanned(t, p, d.at(job+"/chk-5/"+MetadataName), base, log)
+		d.collect(p)
 	})
 }

@@ -1,10 +1,11 @@
 package tools
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
@@ -24,15 +25,15 @@ type depot struct {
 	base  string
 	times map[string]time.Time
 	n     int
+	// mkdir makes an empty directory; nil where there are none.
+	mkdir func(t testing.TB, uri string)
 }
 
 // depots runs a test on each kind of store.
 func depots(t *testing.T, test func(t *testing.T, d *depot)) {
-	t.Run("memory", func(t *testing.T) {
-		test(t, &depot{t: t, fsys: storage.NewMemory(), base: "s3://b", times: map[string]time.Time{}})
-	})
-	t.Run("local", func(t *testing.T) {
-		test(t, &depot{t: t, fsys: storage.NewLocal(storage.LocalOptions{NoSync: true}), base: "file:" + t.TempDir(), times: map[string]time.Time{}})
+	t.Helper()
+	onStores(t, func(t *testing.T, s testStore) {
+		test(t, &depot{t: t, fsys: s.fsys, base: s.base, times: map[string]time.Time{}, mkdir: s.mkdir})
 	})
 }
 
@@ -48,10 +49,19 @@ func (d *depot) put(name string, n int, ago time.Duration) string {
 // state makes n files of 10 bytes with names as Flink gives them.
 func (d *depot) state(dir string, n int, ago time.Duration) []string {
 	d.t.Helper()
-	var uris []string
-	for range n {
+	uris := make([]string, n)
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i := range uris {
 		d.n++
-		uris = append(uris, d.put(fmt.Sprintf("%s/%08x-0000-4000-8000-%012x", dir, d.n, d.n), 10, ago))
+		uris[i] = storage.Join(d.base, dir, uuid(d.n))
+		d.times[uris[i]] = auditNow.Add(-ago)
+		g.Go(func() error {
+			return storage.WriteFile(d.t.Context(), d.fsys, uris[i], []byte("ten bytes."), storage.CreateOptions{})
+		})
+	}
+	if err := g.Wait(); err != nil {
+		d.t.Fatal(err)
 	}
 	return uris
 }
@@ -69,6 +79,12 @@ func (d *depot) snapshot(dir string, ago time.Duration, uris ...string) string {
 func (d *depot) keyed(dir string, ago time.Duration, h metadata.Keyed) string {
 	d.t.Helper()
 	id, _ := checkpointNumber(storage.Base(dir))
+	return d.numbered(dir, id, ago, h)
+}
+
+// numbered writes the metadata of a snapshot that has a number of its own, as savepoints do.
+func (d *depot) numbered(dir string, id int64, ago time.Duration, h metadata.Keyed) string {
+	d.t.Helper()
 	uri := storage.Join(d.base, dir, MetadataName)
 	putMetadata(d.t, d.fsys, storage.Dir(uri), &metadata.Snapshot{Version: metadata.Version3, CheckpointID: id,
 		Operators: []metadata.Operator{operator("op", &metadata.SubtaskState{ManagedKeyed: h})}})
