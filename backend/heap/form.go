@@ -1,0 +1,186 @@
+package heap
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/serializer"
+)
+
+// valueForm is that of value, reducing and aggregating state.
+type valueForm[V any] struct {
+	codec serializer.Codec[V]
+	// used gives the last access of a value with time to live.
+	used func(V) int64
+}
+
+func (f valueForm[V]) entries(out *serializer.Output, v V, yield func(userKey, value []byte) bool) bool {
+	f.codec.Write(out, v)
+	return out.Err() == nil && yield(nil, out.Bytes())
+}
+
+func (f valueForm[V]) native(out *serializer.Output, v V) { f.codec.Write(out, v) }
+
+func (f valueForm[V]) trim(v V, dead deadline) (live V, changed, ok bool) {
+	return v, false, !dead(f.used(v))
+}
+
+func (f valueForm[V]) adapt(old backend.Parts, r *restored) error {
+	return adapt(&r.value, "value", f.codec, old.Value)
+}
+
+func (f valueForm[V]) load(_ *backend.Entry, in *serializer.Input, r *restored, v V, more bool) (V, error) {
+	if more {
+		return v, fmt.Errorf("%w: a second one of the same key and namespace", serializer.ErrCorrupt)
+	}
+	v = readWith(r, f.codec, in)
+	return v, filled(in)
+}
+
+// listForm is that of list state.
+type listForm[E any] struct {
+	codec serializer.Codec[E]
+	used  func(E) int64
+}
+
+func (f listForm[E]) entries(out *serializer.Output, v []E, yield func(userKey, value []byte) bool) bool {
+	for i, e := range v {
+		if i > 0 {
+			out.U8(',')
+		}
+		f.codec.Write(out, e)
+	}
+	return out.Err() == nil && yield(nil, out.Bytes())
+}
+
+func (f listForm[E]) native(out *serializer.Output, v []E) {
+	out.I32(int32(len(v)))
+	for _, e := range v {
+		f.codec.Write(out, e)
+	}
+}
+
+func (f listForm[E]) trim(v []E, dead deadline) (live []E, changed, ok bool) {
+	expired := func(e E) bool { return dead(f.used(e)) }
+	if !slices.ContainsFunc(v, expired) {
+		return v, false, true
+	}
+	live = slices.DeleteFunc(slices.Clone(v), expired)
+	return live, true, len(live) > 0
+}
+
+func (f listForm[E]) adapt(old backend.Parts, r *restored) error {
+	return adapt(&r.value, "elements", f.codec, old.Value)
+}
+
+func (f listForm[E]) load(_ *backend.Entry, in *serializer.Input, r *restored, v []E, more bool) ([]E, error) {
+	if more {
+		return v, fmt.Errorf("%w: a second list of the same key and namespace", serializer.ErrCorrupt)
+	}
+	for i := 0; !in.AtEnd() && in.Err() == nil; i++ {
+		if i > 0 {
+			if c := in.U8(); c != ',' {
+				in.Failf("list", "byte %#02x between elements", c)
+				break
+			}
+		}
+		v = append(v, readWith(r, f.codec, in))
+	}
+	return v, filled(in)
+}
+
+// userMap is the map of one key and namespace.
+type userMap[U comparable, V any] struct {
+	m map[U]V
+	// epoch is that of the table when the map was made. Snapshots of later epochs may read it.
+	epoch uint64
+}
+
+// mapForm is that of map state.
+type mapForm[U comparable, V any] struct {
+	userKey serializer.Codec[U]
+	value   serializer.Codec[V]
+	used    func(V) int64
+	null    func(V) bool // nil if values are never null
+}
+
+func (f mapForm[U, V]) isNull(v V) bool { return f.null != nil && f.null(v) }
+
+func (f mapForm[U, V]) entries(out *serializer.Output, v *userMap[U, V], yield func(userKey, value []byte) bool) bool {
+	for u, w := range v.m {
+		out.Reset()
+		f.userKey.Write(out, u)
+		n := out.Len()
+		if f.isNull(w) {
+			out.Bool(true)
+		} else {
+			out.Bool(false)
+			f.value.Write(out, w)
+		}
+		if out.Err() != nil || !yield(out.Bytes()[:n:n], out.Bytes()[n:]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f mapForm[U, V]) native(out *serializer.Output, v *userMap[U, V]) {
+	out.I32(int32(len(v.m)))
+	for u, w := range v.m {
+		f.userKey.Write(out, u)
+		if f.isNull(w) {
+			out.Bool(true)
+			continue
+		}
+		out.Bool(false)
+		f.value.Write(out, w)
+	}
+}
+
+func (f mapForm[U, V]) trim(v *userMap[U, V], dead deadline) (live *userMap[U, V], changed, ok bool) {
+	expired := func(_ U, w V) bool { return dead(f.used(w)) }
+	for u, w := range v.m {
+		if !expired(u, w) {
+			continue
+		}
+		live := &userMap[U, V]{maps.Clone(v.m), v.epoch}
+		maps.DeleteFunc(live.m, expired)
+		return live, true, len(live.m) > 0
+	}
+	return v, false, true
+}
+
+func (f mapForm[U, V]) adapt(old backend.Parts, r *restored) error {
+	if err := adapt(&r.userKey, "user key", f.userKey, old.UserKey); err != nil {
+		return err
+	}
+	return adapt(&r.value, "value", f.value, old.Value)
+}
+
+func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored, v *userMap[U, V], more bool) (*userMap[U, V], error) {
+	if !more {
+		v = &userMap[U, V]{m: map[U]V{}}
+	}
+	var w V
+	switch {
+	case !e.Null:
+		w = readWith(r, f.value, in)
+		if err := filled(in); err != nil {
+			return v, err
+		}
+	case f.null == nil || !f.null(w):
+		return v, fmt.Errorf("null in a map: %w: describe its values by a codec that knows null", serializer.ErrNull)
+	}
+	in = r.input(e.UserKey)
+	u := readUserKey(r, f.userKey, in)
+	if err := filled(in); err != nil {
+		return v, fmt.Errorf("user key: %w", err)
+	}
+	if _, ok := v.m[u]; ok {
+		return v, fmt.Errorf("%w: a user key that comes twice", serializer.ErrCorrupt)
+	}
+	v.m[u] = w
+	return v, nil
+}

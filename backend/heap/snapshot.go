@@ -1,0 +1,248 @@
+package heap
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/keygroup"
+	"github.com/drey-state/drey/metadata"
+)
+
+// keyedVersion is the version of headers that Flink 1.20 and 2.x write.
+const keyedVersion = 6
+
+// snapshot is the state of a backend as it was.
+type snapshot struct {
+	header   backend.KeyedHeader
+	tables   []frozenTable
+	groups   keygroup.Range
+	max      int
+	o        backend.SnapshotOptions
+	released []bool // by key group
+}
+
+// Snapshot is that of [backend.Keyed]. [backend.FormatRocksDB] is not of this backend.
+func (b *Backend[K]) Snapshot(_ int64, o backend.SnapshotOptions) (backend.Snapshot, error) {
+	switch {
+	case b.closed:
+		return nil, backend.ErrClosed
+	case o.Format != backend.FormatCanonical && o.Format != backend.FormatFull:
+		return nil, fmt.Errorf("format %v: state on the heap has no such files; take a canonical savepoint", o.Format)
+	}
+	s := &snapshot{
+		header: backend.KeyedHeader{Version: keyedVersion, Compressed: o.Compress, Key: b.key.Snapshot(), States: b.States()},
+		groups: b.groups, max: b.o.MaxParallelism, o: o, released: make([]bool, b.groups.Len()),
+	}
+	for i := range b.states {
+		if b.states[i].table != nil {
+			s.tables = append(s.tables, b.states[i].table.freeze())
+		} else {
+			s.tables = append(s.tables, b.states[i].raw)
+		}
+	}
+	return s, nil
+}
+
+// Release is that of [backend.Snapshot].
+func (s *snapshot) Release() {
+	for g := range s.released {
+		s.release(g)
+	}
+}
+
+// release lets go of a key group.
+func (s *snapshot) release(group int) {
+	if s.released[group] {
+		return
+	}
+	s.released[group] = true
+	for _, t := range s.tables {
+		t.release(group)
+	}
+}
+
+// Write is that of [backend.Snapshot].
+func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed, error) {
+	defer s.Release()
+	if len(s.tables) == 0 {
+		return nil, nil
+	}
+	stream := t.Create(ctx)
+	defer stream.Abort()
+	write := s.writeCanonical
+	if s.o.Format == backend.FormatFull {
+		write = s.writeNative
+	}
+	offsets, err := write(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	delegate, err := stream.Commit()
+	if err != nil {
+		return nil, err
+	}
+	h := &metadata.KeyGroups{Form: metadata.KeyGroupsSavepoint, KeyGroupOffsets: offsets, Delegate: delegate}
+	if s.o.Format == backend.FormatFull {
+		h.Form, h.ID = metadata.KeyGroupsV2, backend.NewHandleID()
+	}
+	return h, nil
+}
+
+func (s *snapshot) writeNative(ctx context.Context, stream *backend.TargetStream) (metadata.KeyGroupOffsets, error) {
+	w := backend.NewHeapWriter(stream, &s.header, s.groups)
+	for g := range s.groups.Len() {
+		if err := ctx.Err(); err != nil {
+			return metadata.KeyGroupOffsets{}, err
+		}
+		if err := w.StartKeyGroup(s.groups.Start + g); err != nil {
+			return metadata.KeyGroupOffsets{}, err
+		}
+		for i, t := range s.tables {
+			if err := w.StartState(i, -1); err != nil {
+				return metadata.KeyGroupOffsets{}, err
+			}
+			if err := t.native(g, w); err != nil {
+				return metadata.KeyGroupOffsets{}, err
+			}
+		}
+		s.release(g)
+	}
+	offsets, _, err := w.Close()
+	return offsets, err
+}
+
+// writeCanonical sorts the entries of a key group, so that the bytes depend on the content only and a backend
+// with ordered keys can take them up as they come. The next key groups are sorted while one is written.
+func (s *snapshot) writeCanonical(ctx context.Context, stream *backend.TargetStream) (metadata.KeyGroupOffsets, error) {
+	w := backend.NewCanonicalWriter(stream, &s.header, s.groups, s.max)
+	sorted := make(chan chan *sortedGroup, runtime.GOMAXPROCS(0))
+	spare := make(chan *sortedGroup, cap(sorted)+2)
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.Go(func() error {
+		defer close(sorted)
+		workers, ctx := errgroup.WithContext(ctx)
+		workers.SetLimit(cap(sorted))
+		for g := range s.groups.Len() {
+			done := make(chan *sortedGroup, 1)
+			select {
+			case sorted <- done:
+			case <-ctx.Done():
+				return cmp.Or(workers.Wait(), ctx.Err())
+			}
+			workers.Go(func() error {
+				var group *sortedGroup
+				select {
+				case group = <-spare:
+				default:
+					group = new(sortedGroup)
+				}
+				err := group.fill(s.tables, g)
+				if err == nil {
+					done <- group
+				}
+				return err
+			})
+		}
+		return workers.Wait()
+	})
+	var offsets metadata.KeyGroupOffsets
+	eg.Go(func() error {
+		g := s.groups.Start
+		for done := range sorted {
+			select {
+			case group := <-done:
+				if err := group.write(w, g); err != nil {
+					return err
+				}
+				s.release(g - s.groups.Start)
+				g++
+				select {
+				case spare <- group:
+				default:
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var err error
+		offsets, _, err = w.Close()
+		return err
+	})
+	return offsets, eg.Wait()
+}
+
+// sortedGroup holds the entries of a key group, sorted by their keys within each state.
+type sortedGroup struct {
+	arena []byte
+	items []sortedItem
+	ends  []int // by state: index behind its last item
+}
+
+// sortedItem is an entry in the arena.
+type sortedItem struct {
+	prefix   uint64 // the first bytes of the key, for comparing
+	at       int
+	key, end int // where key and value end
+}
+
+func (s *sortedGroup) fill(tables []frozenTable, group int) error {
+	s.arena, s.items, s.ends = s.arena[:0], s.items[:0], s.ends[:0]
+	for _, t := range tables {
+		from := len(s.items)
+		err := t.entries(group, func(key, value []byte) bool {
+			at := len(s.arena)
+			s.arena = append(append(s.arena, key...), value...)
+			s.items = append(s.items, sortedItem{prefix(key), at, at + len(key), len(s.arena)})
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(s.items[from:], func(a, b sortedItem) int {
+			if a.prefix != b.prefix {
+				return cmp.Compare(a.prefix, b.prefix)
+			}
+			return bytes.Compare(s.arena[a.at:a.key], s.arena[b.at:b.key])
+		})
+		s.ends = append(s.ends, len(s.items))
+	}
+	return nil
+}
+
+// prefix is the first eight bytes as a number.
+func prefix(key []byte) uint64 {
+	var p uint64
+	for i := range 8 {
+		p <<= 8
+		if i < len(key) {
+			p |= uint64(key[i])
+		}
+	}
+	return p
+}
+
+func (s *sortedGroup) write(w *backend.CanonicalWriter, group int) error {
+	if err := w.StartKeyGroup(group); err != nil {
+		return err
+	}
+	from := 0
+	for state, end := range s.ends {
+		for _, i := range s.items[from:end] {
+			if err := w.Entry(state, s.arena[i.at:i.key], s.arena[i.key:i.end]); err != nil {
+				return err
+			}
+		}
+		from = end
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package heap
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/serializer"
+)
+
+// OpenValue opens a value state.
+func OpenValue[K, N comparable, V any](b *Backend[K], d backend.Descriptor[N, V]) (backend.Value[N, V], error) {
+	return openValue(b, d, backend.TypeValue)
+}
+
+// OpenReducing opens a reducing state.
+func OpenReducing[K, N comparable, V any](b *Backend[K], d backend.ReducingDescriptor[N, V]) (backend.Reducing[N, V], error) {
+	v, err := openValue(b, d.Descriptor, backend.TypeReducing)
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewReducing(v, d.Reduce), nil
+}
+
+// OpenAggregating opens an aggregating state.
+func OpenAggregating[K, N comparable, In, Acc, Out any](b *Backend[K], d backend.AggregatingDescriptor[N, In, Acc, Out]) (backend.Aggregating[N, In, Out], error) {
+	v, err := openValue(b, d.Descriptor, backend.TypeAggregating)
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewAggregating(v, d), nil
+}
+
+func openValue[K, N comparable, V any](b *Backend[K], d backend.Descriptor[N, V], kind backend.Type) (backend.Value[N, V], error) {
+	if d.TTL == nil {
+		t, err := open(b, d.Name, kind, nil, d.Namespace, d.Value.Snapshot(), form[V](valueForm[V]{codec: d.Value}))
+		return value[K, N, V]{t}, err
+	}
+	c := serializer.ForTTL(d.Value)
+	t, err := open(b, d.Name, kind, d.TTL, d.Namespace, c.Snapshot(), form[serializer.TTLValue[V]](valueForm[serializer.TTLValue[V]]{c, lastAccess[V]}))
+	return backend.NewTTLValue(value[K, N, serializer.TTLValue[V]]{t}, d.TTL, b.now), err
+}
+
+func lastAccess[V any](v serializer.TTLValue[V]) int64 { return v.LastAccess }
+
+type value[K, N comparable, V any] struct{ *table[K, N, V] }
+
+func (s value[K, N, V]) Get() (V, bool, error) { return s.get() }
+func (s value[K, N, V]) Set(v V) error         { return s.put(v) }
+
+// OpenList opens a list state.
+func OpenList[K, N comparable, V any](b *Backend[K], d backend.Descriptor[N, V]) (backend.List[N, V], error) {
+	if d.TTL == nil {
+		t, err := open(b, d.Name, backend.TypeList, nil, d.Namespace, serializer.ForList(d.Value).Snapshot(), form[[]V](listForm[V]{codec: d.Value}))
+		return list[K, N, V]{t}, err
+	}
+	c := serializer.ForTTL(d.Value)
+	t, err := open(b, d.Name, backend.TypeList, d.TTL, d.Namespace, serializer.ForList(c).Snapshot(),
+		form[[]serializer.TTLValue[V]](listForm[serializer.TTLValue[V]]{c, lastAccess[V]}))
+	return backend.NewTTLList(list[K, N, serializer.TTLValue[V]]{t}, d.TTL, b.now), err
+}
+
+type list[K, N comparable, V any] struct{ *table[K, N, []V] }
+
+func (s list[K, N, V]) Get() ([]V, error) {
+	v, _, err := s.get()
+	return slices.Clip(v), err
+}
+
+// Add appends in place: snapshots don't read beyond the length that they know of.
+func (s list[K, N, V]) Add(v ...V) error {
+	shard, at, err := s.at()
+	if err != nil || len(v) == 0 {
+		return err
+	}
+	old, _ := shard.get(at)
+	shard.put(at, append(old, v...))
+	return nil
+}
+
+func (s list[K, N, V]) Set(v []V) error {
+	if len(v) == 0 {
+		return s.Clear()
+	}
+	return s.put(slices.Clone(v))
+}
+
+func (s list[K, N, V]) Merge(target N, sources ...N) error {
+	defer s.SetNamespace(target)
+	var all []V
+	for _, n := range sources {
+		if n == target {
+			continue
+		}
+		s.SetNamespace(n)
+		v, _, err := s.get()
+		if err != nil {
+			return err
+		}
+		all = append(all, v...)
+		if err := s.Clear(); err != nil {
+			return err
+		}
+	}
+	s.SetNamespace(target)
+	return s.Add(all...)
+}
+
+// OpenMap opens a map state.
+func OpenMap[K, N, U comparable, V any](b *Backend[K], d backend.MapDescriptor[N, U, V]) (backend.Map[N, U, V], error) {
+	if d.TTL == nil {
+		t, err := open(b, d.Name, backend.TypeMap, nil, d.Namespace, serializer.ForMap(d.UserKey, d.Value).Snapshot(),
+			form[*userMap[U, V]](mapForm[U, V]{userKey: d.UserKey, value: d.Value}))
+		return mapState[K, N, U, V]{t}, err
+	}
+	c := serializer.ForTTL(d.Value)
+	t, err := open(b, d.Name, backend.TypeMap, d.TTL, d.Namespace, serializer.ForMap(d.UserKey, c).Snapshot(),
+		form[*userMap[U, serializer.TTLValue[V]]](mapForm[U, serializer.TTLValue[V]]{userKey: d.UserKey, value: c, used: lastAccess[V]}))
+	return backend.NewTTLMap(mapState[K, N, U, serializer.TTLValue[V]]{t}, d.TTL, b.now), err
+}
+
+type mapState[K, N, U comparable, V any] struct{ *table[K, N, *userMap[U, V]] }
+
+func (s mapState[K, N, U, V]) Get(u U) (v V, ok bool, err error) {
+	m, ok, err := s.get()
+	if !ok {
+		return v, false, err
+	}
+	v, ok = m.m[u]
+	return v, ok, nil
+}
+
+func (s mapState[K, N, U, V]) Has(u U) (bool, error) {
+	_, ok, err := s.Get(u)
+	return ok, err
+}
+
+func (s mapState[K, N, U, V]) Empty() (bool, error) {
+	_, ok, err := s.get()
+	return !ok, err
+}
+
+func (s mapState[K, N, U, V]) Put(u U, v V) error {
+	shard, at, err := s.at()
+	if err != nil {
+		return err
+	}
+	m, ok := shard.get(at)
+	switch {
+	case !ok:
+		m = &userMap[U, V]{map[U]V{}, s.epoch}
+		shard.put(at, m)
+	default:
+		m = s.own(shard, at, m)
+	}
+	m.m[u] = v
+	return nil
+}
+
+// own gives the map itself, or a copy in its place if a snapshot reads it.
+func (s mapState[K, N, U, V]) own(shard *shard[K, N, *userMap[U, V]], at id[K, N], m *userMap[U, V]) *userMap[U, V] {
+	if m.epoch == s.epoch || len(shard.upper) == 0 {
+		return m
+	}
+	m = &userMap[U, V]{maps.Clone(m.m), s.epoch}
+	shard.put(at, m)
+	return m
+}
+
+func (s mapState[K, N, U, V]) Delete(u U) error {
+	shard, at, err := s.at()
+	if err != nil {
+		return err
+	}
+	m, ok := shard.get(at)
+	if !ok {
+		return nil
+	}
+	if _, ok := m.m[u]; !ok {
+		return nil
+	}
+	if len(m.m) == 1 {
+		shard.delete(at)
+		return nil
+	}
+	delete(s.own(shard, at, m).m, u)
+	return nil
+}
+
+func (s mapState[K, N, U, V]) All() iter.Seq2[backend.MapEntry[U, V], error] {
+	return func(yield func(backend.MapEntry[U, V], error) bool) {
+		m, ok, err := s.get()
+		if err != nil {
+			yield(backend.MapEntry[U, V]{}, err)
+			return
+		}
+		if !ok {
+			return
+		}
+		for u, v := range m.m {
+			if !yield(backend.MapEntry[U, V]{Key: u, Value: v}, nil) {
+				return
+			}
+		}
+	}
+}
