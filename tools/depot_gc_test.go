@@ -59,10 +59,10 @@ func (d *depot) plan(o GCOptions, roots ...string) *GCPlan {
 	return p
 }
 
-// dispose plans the disposal of snapshots in directories below the base; everything there is in scope.
+// dispose plans the disposal of snapshots in directories below the base; everything there is in scope, and no job runs.
 func (d *depot) dispose(dirs ...string) *GCPlan {
 	d.t.Helper()
-	p, err := PlanDispose(d.t.Context(), d.store(), d.at(dirs...), DisposeOptions{Scope: []string{d.base}})
+	p, err := PlanDispose(d.t.Context(), d.store(), d.at(dirs...), DisposeOptions{Scope: []string{d.base}, Stopped: true})
 	if err != nil {
 		d.t.Fatal(err)
 	}
