@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"maps"
 	"slices"
@@ -44,8 +42,8 @@ type GCOptions struct {
 	// EmptyDirs removes directories of checkpoints, savepoints and attempts that are empty, or will be.
 	EmptyDirs bool
 	// Pins are snapshots, directories and files of which nothing is deleted,
-	// nor anything that a pinned snapshot uses. They may be outside of the roots.
-	Pins []string
+	// nor anything that a snapshot there uses. They may be outside of the roots, but must be there.
+	Pins []Pin
 	// MaxDelete is the number of files above which deletion is refused; 0 means no limit.
 	MaxDelete int64
 	// AcceptMismatch goes on although what is listed hardly fits what the snapshots name.
@@ -176,8 +174,10 @@ func PlanGC(ctx context.Context, fsys storage.FS, roots []string, o GCOptions) (
 	g.plan.Roots, g.plan.Listed = g.roots, r.Totals
 	g.plan.References = append(g.plan.References, o.References...)
 	g.plan.Ignored = append(g.plan.Ignored, o.IgnoreMetadata...)
-	g.plan.Pins = append(g.plan.Pins, o.Pins...)
-	g.pins, g.only = g.keys(o.Pins), g.keys(o.Only)
+	for _, p := range o.Pins {
+		g.plan.Pins = append(g.plan.Pins, p.Path)
+	}
+	g.pins, g.only = g.keys(g.plan.Pins), g.keys(o.Only)
 	if err := g.retire(); err != nil {
 		return nil, err
 	}
@@ -205,37 +205,11 @@ func auditForGC(ctx context.Context, fsys storage.FS, roots []string, o *GCOptio
 			return nil, err
 		}
 	}
-	pins, err := pinsElsewhere(ctx, fsys, scope, o.Pins)
+	pins, err := findPins(ctx, fsys, scope, o.Pins, o.Aliases)
 	if err != nil {
 		return nil, err
 	}
 	return Audit(ctx, fsys, append(scope, pins...), o.AuditOptions)
-}
-
-// pinsElsewhere gives the directories of pinned snapshots that are not below the roots. What is gone, or no snapshot, is left out.
-func pinsElsewhere(ctx context.Context, fsys storage.FS, roots, pins []string) ([]string, error) {
-	var dirs []string
-	for _, pin := range pins {
-		pin = storage.Clean(pin)
-		if slices.ContainsFunc(roots, func(r string) bool { _, ok := storage.Rel(r, pin); return ok }) {
-			continue
-		}
-		dir := pin
-		info, err := fsys.Stat(ctx, pin)
-		if err == nil && info.Dir {
-			_, err = fsys.Stat(ctx, storage.Join(pin, MetadataName))
-		} else if dir = storage.Dir(pin); err == nil && !isMetadataName(storage.Base(pin)) {
-			continue
-		}
-		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, storage.ErrScheme):
-		case err != nil:
-			return nil, err
-		default:
-			dirs = append(dirs, dir)
-		}
-	}
-	return dirs, nil
 }
 
 func newGCPlan(operation string, r *AuditReport) *GCPlan {

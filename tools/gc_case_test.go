@@ -153,7 +153,7 @@ func TestD20KeepSavepoints(t *testing.T) {
 		orphan := "s3://b/sp/savepoint-ffffff-aaaaaaaaaaaa"
 		put(t, w.fsys, orphan+"/"+uuid(600), 7)
 		time.Sleep(2 * day)
-		o := GCOptions{KeepSavepoints: 5, Pins: []string{dirs[2] + "/"}}
+		o := GCOptions{KeepSavepoints: 5, Pins: pinsOf(dirs[2] + "/")}
 		p := w.plan(o, "s3://b/sp")
 		planned(t, p)
 		// Newest complete ones: 7, 6, 5, 3, 2. Of the others 8 is newer than those, 4 between them.
@@ -417,7 +417,7 @@ func TestGCSuspicious(t *testing.T) {
 		}
 		w.wantPlan(GCOptions{MaxDelete: 198}, litter[2:]...)
 		w.wantPlan(GCOptions{Only: []string{"s3://b/ck/" + jobB}})
-		w.wantPlan(GCOptions{Pins: []string{litter[7]}}, slices.Delete(slices.Clone(litter), 7, 8)[2:]...)
+		w.wantPlan(GCOptions{Pins: pinsOf(litter[7])}, slices.Delete(slices.Clone(litter), 7, 8)[2:]...)
 		if _, err := PlanGC(t.Context(), w.fsys, []string{gcRoot}, GCOptions{References: []string{"s3://b/typo"}}); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a reference that is not there: %v", err)
 		}
@@ -440,16 +440,64 @@ func TestGCTaskOwned(t *testing.T) {
 	})
 }
 
-// TestGCPinElsewhere: a pinned snapshot outside of the roots protects what it uses below them.
+// pinsOf are pins without a word on where they come from.
+func pinsOf(paths ...string) (pins []Pin) {
+	for _, p := range paths {
+		pins = append(pins, Pin{Path: p})
+	}
+	return pins
+}
+
+// TestGCPinElsewhere: a pinned snapshot outside of the roots protects what it uses below them, as do those of a pinned job.
 func TestGCPinElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGCWorld(t)
-		shared := w.shared(1, 2, 3)
+		shared := w.shared(1, 2, 3, 4)
 		w.snapshot(savepointA, 1, shared[:1], 7)
+		other := "s3://b/old/" + jobB
+		w.snapshot(other+"/chk-8", 8, shared[2:3])
 		time.Sleep(5 * day)
 		w.checkpoint(jobA, 1, shared[1:2])
-		w.wantPlan(GCOptions{}, shared[0], shared[2])
-		w.wantPlan(GCOptions{Pins: []string{savepointA, "https://x/y", "s3://b/gone"}}, shared[2])
+		w.wantPlan(GCOptions{}, shared[0], shared[2], shared[3])
+		w.wantPlan(GCOptions{Pins: pinsOf(savepointA)}, shared[2], shared[3])
+		w.wantPlan(GCOptions{Pins: pinsOf(savepointA+"/_metadata", "s3a://b//old/"+jobB+"/")}, shared[3])
+		// Flink may know the place under another name.
+		alias := []Rule{{From: "hdfs://ns1/b", To: "s3://b"}}
+		w.wantPlan(GCOptions{AuditOptions: AuditOptions{Aliases: alias}, Pins: pinsOf("hdfs://ns1/b/old", "hdfs://ns1/b/ck/"+jobA+"/shared/"+uuid(4))}, shared[0])
+	})
+}
+
+// TestGCPinsOfNothing: a pin that names nothing is a mistake, and protects nothing.
+func TestGCPinsOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		litter := w.shared(1)
+		time.Sleep(5 * day)
+		w.checkpoint(jobA, 1, w.shared(2))
+		w.snapshot(savepointA, 1, nil, 7)
+		put(t, w.fsys, "s3://b/notes.txt", 1)
+		for pin, why := range map[string]string{
+			"s3://b/gone": "nothing is there",
+			"https://x/y": "nothing is there",
+			savepointB:    "nothing is there",
+			"hdfs://b/ck/" + jobA + "/shared/" + uuid(1): "nothing is there",
+			gcRoot + "/" + jobA + "/chk-9":               "nothing is there",
+			"s3://b/notes.txt":                           "outside of the roots",
+		} {
+			_, err := PlanGC(t.Context(), w.fsys, []string{gcRoot}, GCOptions{Pins: []Pin{{Path: litter[0]}, {Path: pin, From: "pins.txt, line 7"}}})
+			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), pin+" (pins.txt, line 7)") || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: %v", pin, err)
+			}
+		}
+		// A saved plan is not executed without its pins.
+		p := w.plan(GCOptions{Pins: pinsOf(savepointA)})
+		p.audit = nil
+		if err := w.fsys.Delete(t.Context(), savepointA+"/_metadata", savepointA+"/"+uuid(7)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Execute(t.Context(), w.fsys, GCExecuteOptions{}); !errors.Is(err, ErrRefused) || !slices.Contains(w.files(), litter[0]) {
+			t.Errorf("without a pinned snapshot: %v", err)
+		}
 	})
 }
 
@@ -560,21 +608,43 @@ func TestGCRate(t *testing.T) {
 	})
 }
 
-// TestReadPins reads lists and what kubectl prints.
+// TestReadPins reads lists, and refuses what it would have to guess at.
 func TestReadPins(t *testing.T) {
-	for text, want := range map[string][]string{
-		"# pins\n\ns3://b/x\r\n /y/z \n": {"s3://b/x", "/y/z"},
-		`{"items":[{"status":{"path":"s3://b/sp","n":3,"x":null,"image":"flink:1.20","t":"2026-01-01T00:00:00Z"}}]}`: {"s3://b/sp"},
-		`["/a","b"]`: {"/a"},
-		"":           nil,
+	pin := func(path string, at string) Pin { return Pin{Path: path, From: "pins.txt, " + at} }
+	for text, want := range map[string][]Pin{
+		"# pins\n\ns3://b/x\r\n /y/z \n":          {pin("s3://b/x", "line 3"), pin("/y/z", "line 4")},
+		"\ufeffs3://b/x\nfile:/a b\n":             {pin("s3://b/x", "line 1"), pin("file:/a b", "line 2")},
+		"\ufeff# s3://b/x\n":                      nil,
+		"\ufeff[\"/a\", \n\"hdfs:///b/c\" ] \r\n": {pin("/a", "element 1"), pin("hdfs:///b/c", "element 2")},
+		"[]": nil,
+		"":   nil,
 	} {
-		if got, err := ReadPins(strings.NewReader(text)); err != nil || !slices.Equal(got, want) {
+		if got, err := ReadPins(strings.NewReader(text), "pins.txt"); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{`{"a":`, `[1,]`} {
-		if _, err := ReadPins(strings.NewReader(text)); err == nil {
-			t.Errorf("%q is read", text)
+	for text, want := range map[string]string{
+		"s3://b/x\n- s3://b/y":          "line 2",
+		"paths:\n  - s3://b/y":          "line 1",
+		"\n\nlocation: s3://b/y":        "line 3",
+		"location:s3://b/y":             "line 1",
+		`"s3://b/y"`:                    "line 1",
+		"'s3://b/y'":                    "line 1",
+		"b/y":                           "line 1",
+		"savepoint-012345-aaaaaaaaaaaa": "line 1",
+		"s3://b":                        "line 1",
+		"/":                             "line 1",
+		"<none>":                        "line 1",
+		"\xff\xfes\x003\x00":            "line 1",
+		"s3://b/x\ts3://b/y":            "line 1",
+		`["s3://b/x", "y"]`:             "element 2",
+		`["s3://b/x", 7]`:               "list",
+		`["s3://b/x",]`:                 "list",
+		`["s3://b/x"] s3://b/y`:         "list",
+		`{"items":["s3://b/x"]}`:        "line 1",
+	} {
+		if got, err := ReadPins(strings.NewReader(text), "pins.txt"); err == nil || !strings.HasPrefix(err.Error(), "pins.txt") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
 }

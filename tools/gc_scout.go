@@ -34,7 +34,11 @@ func newScout(ctx context.Context, fsys storage.FS, p *GCPlan, jobs int) (*scout
 	s := &scout{audit: p.audit, known: map[string]knownMetadata{}, roots: p.Roots}
 	if s.audit == nil {
 		roots := append(append([]string{}, p.Roots...), p.References...)
-		pins, err := pinsElsewhere(ctx, fsys, roots, p.Pins)
+		wanted := make([]Pin, len(p.Pins))
+		for i, path := range p.Pins {
+			wanted[i] = Pin{Path: path}
+		}
+		pins, err := findPins(ctx, fsys, roots, wanted, p.Aliases)
 		if err != nil {
 			return nil, err
 		}

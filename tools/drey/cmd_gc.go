@@ -87,7 +87,6 @@ Deleting needs --unfinished as long as these are open:
     normalization): its files are listed under two names, of which one looks unused. Have no such below a root.
   - A root inside a job (such as its shared) and jobs without directories of their own: siblings are not noticed.
   - Changelog files of jobs without a snapshot in scope are judged by their age alone; so is --job.
-  - Pins that match nothing are not told.
 `
 
 // guard gives a function that asks the clusters, nil if there are none.
@@ -169,8 +168,8 @@ func cmdGC() *command {
 			f.IntVar(&o.keepLast, "keep-last", 0, "delete the checkpoints of each job but the newest `N` complete ones; 0 deletes none")
 			f.BoolVar(&o.savepoints, "savepoints", false, "delete savepoints of each job but the newest (see --keep), and those without metadata whose job is not known")
 			f.IntVar(&o.keep, "keep", 0, "with --savepoints: how many complete savepoints of each job to keep (`N`)")
-			f.StringArrayVar(&o.pins, "pin", nil, "`PATH` of a snapshot, directory or file to keep, with all that it uses; may be repeated")
-			f.StringVar(&o.pinFile, "pin-file", "", "`FILE` with such paths, one in a line, or JSON in which every text that looks like one counts; - for standard input")
+			f.StringArrayVar(&o.pins, "pin", nil, "`PATH` of a snapshot, directory or file to keep, with all that snapshots there use; it must exist; may be repeated")
+			f.StringVar(&o.pinFile, "pin-file", "", "`FILE` with such paths, absolute and one in a line, or as a JSON list; - for standard input")
 			f.BoolVar(&o.emptyDirs, "empty-dirs", false, "remove directories and markers of directories of checkpoints, savepoints and old attempts that are or get empty")
 			f.BoolVar(&o.acceptMismatch, "accept-mismatch", false, "go on although what is listed hardly fits what the snapshots name")
 		},
@@ -214,18 +213,13 @@ func (o *gcFlags) makePlan(ctx context.Context, e *env, args []string) (*tools.G
 	if g.Aliases, err = rules("alias", o.aliases); err != nil {
 		return nil, err
 	}
-	pins := o.pins
-	if o.pinFile != "" {
-		more, err := readPins(o.pinFile)
-		if err != nil {
-			return nil, err
-		}
-		pins = append(pins, more...)
+	if g.Pins, err = o.allPins(); err != nil {
+		return nil, err
 	}
 	for _, list := range []struct {
 		from []string
 		to   *[]string
-	}{{o.references, &g.References}, {o.ignore, &g.IgnoreMetadata}, {o.only, &g.Only}, {o.retire, &g.Retire}, {pins, &g.Pins}} {
+	}{{o.references, &g.References}, {o.ignore, &g.IgnoreMetadata}, {o.only, &g.Only}, {o.retire, &g.Retire}} {
 		if *list.to, err = targets(list.from); err != nil {
 			return nil, err
 		}
@@ -239,20 +233,33 @@ func (o *gcFlags) makePlan(ctx context.Context, e *env, args []string) (*tools.G
 	return tools.PlanGC(ctx, stores(e), roots, g)
 }
 
-// readPins reads the paths to keep from a file.
-func readPins(name string) ([]string, error) {
-	f := io.Reader(os.Stdin)
-	if name != "-" {
-		file, err := os.Open(name)
+// allPins are those of the command line and of the file.
+func (o *gcFlags) allPins() ([]tools.Pin, error) {
+	var pins []tools.Pin
+	for _, path := range o.pins {
+		pins = append(pins, tools.Pin{Path: path, From: "--pin"})
+	}
+	if o.pinFile != "" {
+		f, name := io.Reader(os.Stdin), "standard input"
+		if o.pinFile != "-" {
+			file, err := os.Open(o.pinFile)
+			if err != nil {
+				return nil, err
+			}
+			defer file.Close()
+			f, name = file, o.pinFile
+		}
+		more, err := tools.ReadPins(f, name)
 		if err != nil {
 			return nil, err
 		}
-		defer file.Close()
-		f = file
+		pins = append(pins, more...)
 	}
-	pins, err := tools.ReadPins(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	for i := range pins {
+		var err error
+		if pins[i].Path, err = target(pins[i].Path); err != nil {
+			return nil, err
+		}
 	}
 	return pins, nil
 }
