@@ -75,9 +75,8 @@ func TestD20OnStores(t *testing.T) {
 		d.own("other/savepoint-abcdef-000000000000", 1, 1, 40*day)
 		const orphan = "sp/savepoint-ffffff-aaaaaaaaaaaa"
 		d.state(orphan, 1, 20*day)
-		// The pins are what the operator says of its resources.
-		status := fmt.Sprintf(`{"items":[{"kind":"FlinkStateSnapshot","status":{"state":"COMPLETED","path":%q}},{"kind":"FlinkStateSnapshot","status":{"state":"FAILED"}}]}`, d.at(dirs[2])[0])
-		pins, err := ReadPins(strings.NewReader(status))
+		// The pins are the paths that the operator says of its resources, one in a line.
+		pins, err := ReadPins(strings.NewReader("\n"+d.at(dirs[2])[0]+"\n"), "pins.txt")
 		if err != nil {
 			t.Fatal(err)
 		}
