@@ -141,3 +141,10 @@ func (e *Entry) fill(key, value []byte) error {
 	}
 	return nil
 }
+
+// SetStored sets the parts of an entry of the state e.State from its joined key, as
+// [Entry.AppendStoredKey] appends it, and its stored value. They are not copied.
+func (e *Entry) SetStored(key, value []byte) error {
+	e.input()
+	return e.fill(key, value)
+}

@@ -1,0 +1,439 @@
+package pebble
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/keygroup"
+	"github.com/drey-state/drey/serializer"
+)
+
+// Options are the options of [Open].
+type Options[K comparable] struct {
+	// MaxParallelism is the operator's number of key groups; it must be set.
+	MaxParallelism int
+	// KeyGroups are those of the subtask, see [keygroup.RangeOf].
+	KeyGroups keygroup.Range
+	// Hash computes hashCode of the Java objects that keys stand for, where it doesn't follow from
+	// the serializer, as for POJOs; otherwise nil.
+	Hash func(K) int32
+	// Clock is asked for what has to do with time to live; nil means [backend.SystemClock].
+	Clock backend.Clock
+	// Dir is the local directory of the database; it must be set. It is made, must be empty, and is removed by Close.
+	Dir string
+	// Memory is what the backends of a slot share; nil means one of [DefaultMemory] for this backend alone.
+	Memory *Memory
+	// Profile sets the options of the database for a kind of machine.
+	Profile Profile
+	// Configure, if not nil, may change the options of the database last.
+	Configure func(*pebble.Options)
+	// Logger is told what the database has to say; nil means nobody is.
+	Logger *slog.Logger
+}
+
+// Backend is a keyed state backend on Pebble; it implements [backend.Keyed]. It writes no log:
+// what is not in a snapshot is lost with the process.
+type Backend[K comparable] struct {
+	key    serializer.Codec[K]
+	hash   func(K) (int32, error)
+	o      Options[K]
+	groups keygroup.Range
+	now    backend.Clock
+	db     *pebble.DB
+	shared *Memory // what the database was opened with
+	memory *Memory // the same, to be closed with the backend; nil if it is the slot's
+
+	current  K
+	keyBytes []byte
+	keyOut   serializer.Output
+	group    int    // the current key's group, -1 if no key is set
+	version  uint64 // counts keys that were set
+
+	states    []slot
+	byName    map[string]int
+	loaded    bool
+	closed    bool
+	snapshots sync.WaitGroup
+}
+
+// slot is a state of the database.
+type slot struct {
+	state  *backend.State
+	ttl    *backend.TTL
+	parts  parts
+	queue  cachedQueue // of timers
+	opened bool
+}
+
+// cachedQueue is a queue of timers that holds some of them in memory.
+type cachedQueue interface {
+	// forget has it read again what the database has.
+	forget()
+}
+
+var _ backend.Keyed[int64] = (*Backend[int64])(nil)
+
+// Open makes an empty backend for keys of the codec. Keys are compared by their bytes.
+func Open[K comparable](key serializer.Codec[K], o Options[K]) (*Backend[K], error) {
+	switch {
+	case o.MaxParallelism <= 0 || o.MaxParallelism > keygroup.UpperBound:
+		return nil, fmt.Errorf("max parallelism %d: it must be from 1 to %d", o.MaxParallelism, keygroup.UpperBound)
+	case o.KeyGroups.Start < 0 || o.KeyGroups.End >= o.MaxParallelism || o.KeyGroups.Empty():
+		return nil, fmt.Errorf("key groups %v of %d", o.KeyGroups, o.MaxParallelism)
+	case !filepath.IsAbs(o.Dir):
+		return nil, fmt.Errorf("directory %q: it must be an absolute path", o.Dir)
+	}
+	b := &Backend[K]{key: key, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}}
+	if b.now == nil {
+		b.now = backend.SystemClock
+	}
+	if o.Hash != nil {
+		b.hash = func(k K) (int32, error) { return o.Hash(k), nil }
+	} else if hash, err := backend.HashFunc(key); err != nil {
+		return nil, fmt.Errorf("key: %w; set Options.Hash to what the class's hashCode gives", err)
+	} else {
+		b.hash = hash
+	}
+	return b, b.openDB()
+}
+
+func (b *Backend[K]) openDB() error {
+	entries, err := os.ReadDir(b.o.Dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s: not empty: the database of a backend is made anew; give each its own directory", b.o.Dir)
+	}
+	memory := b.o.Memory
+	if memory == nil {
+		memory = NewMemory(MemoryOptions{})
+		b.memory = memory
+	}
+	b.shared = memory
+	o := b.options(memory)
+	if b.o.Configure != nil {
+		b.o.Configure(o)
+	}
+	b.db, err = pebble.Open(b.o.Dir, o)
+	if err != nil {
+		b.memory.close()
+		return fmt.Errorf("%s: %w", b.o.Dir, err)
+	}
+	return nil
+}
+
+// SetKey is that of [backend.Keyed].
+func (b *Backend[K]) SetKey(key K) error {
+	if b.closed {
+		return backend.ErrClosed
+	}
+	b.group = -1
+	b.version++
+	hash, err := b.hash(key)
+	if err != nil {
+		return err
+	}
+	group := keygroup.ForHash(hash, b.o.MaxParallelism)
+	if group < b.groups.Start || group > b.groups.End {
+		return fmt.Errorf("key group %d, but this subtask has %v of %d: %w", group, b.groups, b.o.MaxParallelism, backend.ErrKeyGroup)
+	}
+	return b.setKey(key, group)
+}
+
+// setKey sets a key whose group is known.
+func (b *Backend[K]) setKey(key K, group int) error {
+	b.version++
+	b.keyOut.Reset()
+	b.key.Write(&b.keyOut, key)
+	if err := b.keyOut.Err(); err != nil {
+		return fmt.Errorf("key: %w", err)
+	}
+	if b.keyOut.Len() > math.MaxInt32 {
+		return fmt.Errorf("a key of %d bytes: %w", b.keyOut.Len(), backend.ErrTooLarge)
+	}
+	b.keyBytes = b.keyOut.Bytes()
+	b.current, b.group = key, group
+	return nil
+}
+
+func (b *Backend[K]) noKey() error {
+	if b.closed {
+		return backend.ErrClosed
+	}
+	return backend.ErrNoKey
+}
+
+// Key is that of [backend.Keyed].
+func (b *Backend[K]) Key() K {
+	if b.group < 0 {
+		var none K
+		return none
+	}
+	return b.current
+}
+
+// KeyGroups is that of [backend.Keyed].
+func (b *Backend[K]) KeyGroups() keygroup.Range { return b.groups }
+
+// MaxParallelism is that of [backend.Keyed].
+func (b *Backend[K]) MaxParallelism() int { return b.o.MaxParallelism }
+
+func (b *Backend[K]) set(key, value []byte) error   { return b.db.Set(key, value, pebble.NoSync) }
+func (b *Backend[K]) merge(key, value []byte) error { return b.db.Merge(key, value, pebble.NoSync) }
+func (b *Backend[K]) delete(key []byte) error       { return b.db.Delete(key, pebble.NoSync) }
+
+// open opens a state, with what was restored of it.
+func open[K, N comparable](b *Backend[K], name string, kind backend.Type, ttl *backend.TTL, namespace serializer.Codec[N], value *serializer.Snapshot, p parts) (*table[K, N], error) {
+	meta := backend.NewStateMeta(name, kind, namespace.Snapshot(), value)
+	return enter(b, &meta, ttl, namespace, p)
+}
+
+// enter takes a state into the backend.
+func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend.TTL, namespace serializer.Codec[N], p parts) (*table[K, N], error) {
+	t := &table[K, N]{b: b, state: backend.NewState(meta, b.key.Snapshot()), namespace: namespace}
+	t.ambiguous = backend.Ambiguous(t.state.Key, t.state.Namespace)
+	p.key, p.namespace = adapterOf(b.key), adapterOf(namespace)
+	fail := func(err error) (*table[K, N], error) { return nil, fmt.Errorf("state %q: %w", meta.Name, err) }
+	if b.closed {
+		return fail(backend.ErrClosed)
+	}
+	if typ := reflect.TypeFor[N](); typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Interface {
+		return fail(fmt.Errorf("namespace: values of %s hold pointers", typ))
+	}
+	if err := ttl.Check(); err != nil {
+		return fail(err)
+	}
+	no, ok := b.byName[meta.Name]
+	if !ok {
+		no = len(b.states)
+		if no > math.MaxUint16 {
+			return fail(fmt.Errorf("more than %d states", no))
+		}
+		b.byName[meta.Name] = no
+		b.states = append(b.states, slot{})
+	} else {
+		if b.states[no].opened {
+			return fail(fmt.Errorf("it was opened before: %w", backend.ErrState))
+		}
+		m, err := p.migrate(t.state, b.states[no].state)
+		if err == nil && m != nil {
+			err = b.rewrite(no, m)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
+	t.no = no
+	b.states[no] = slot{state: t.state, ttl: ttl, parts: p, opened: true}
+	return t, nil
+}
+
+// rewrite rewrites the entries of a state.
+func (b *Backend[K]) rewrite(no int, m *migration) error {
+	batch := b.db.NewBatch()
+	defer func() { _ = batch.Close() }()
+	for g := b.groups.Start; g <= b.groups.End; g++ {
+		err := b.scan(b.db, no, g, func(e *backend.Entry, at []byte) error {
+			key, value, err := m.apply(e)
+			if err != nil {
+				return err
+			}
+			to := append(appendPrefix(nil, g, no), key...)
+			if err := batch.Delete(at, nil); err != nil {
+				return err
+			}
+			if err := batch.Set(to, value, nil); err != nil {
+				return err
+			}
+			if batch.Len() < 4<<20 {
+				return nil
+			}
+			if err := batch.Commit(pebble.NoSync); err != nil {
+				return err
+			}
+			batch.Reset()
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("key group %d: %w", g, err)
+		}
+	}
+	return batch.Commit(pebble.NoSync)
+}
+
+// scan calls f for the entries of a state in a key group, with the database's key. An error of f ends it.
+func (b *Backend[K]) scan(r pebble.Reader, no, group int, f func(e *backend.Entry, at []byte) error) error {
+	prefix := appendPrefix(nil, group, no)
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return err
+	}
+	e := &backend.Entry{State: b.states[no].state, KeyGroup: group}
+	for ok := it.First(); ok; ok = it.Next() {
+		var value []byte
+		if value, err = it.ValueAndErr(); err != nil {
+			break
+		}
+		if err = e.SetStored(it.Key()[prefixLen:], value); err != nil {
+			break
+		}
+		if err = f(e, it.Key()); err != nil {
+			break
+		}
+	}
+	if failed := it.Close(); err == nil {
+		err = failed
+	}
+	return err
+}
+
+// States is that of [backend.Keyed].
+func (b *Backend[K]) States() []backend.StateMeta {
+	metas := make([]backend.StateMeta, len(b.states))
+	for i := range b.states {
+		metas[i] = *b.states[i].state.Meta
+	}
+	return metas
+}
+
+func (b *Backend[K]) find(state string) (int, error) {
+	if b.closed {
+		return 0, backend.ErrClosed
+	}
+	no, ok := b.byName[state]
+	if !ok {
+		return 0, fmt.Errorf("state %q: there is none of this name", state)
+	}
+	return no, nil
+}
+
+// errStop ends a scan whose caller has enough.
+var errStop = errors.New("stop")
+
+// Len is that of [backend.Keyed]; it reads all keys of the state. Each entry of a map counts.
+func (b *Backend[K]) Len(state string) (int64, error) {
+	no, err := b.find(state)
+	if err != nil {
+		return 0, err
+	}
+	n := int64(0)
+	for g := b.groups.Start; g <= b.groups.End; g++ {
+		prefix := appendPrefix(nil, g, no)
+		it, err := b.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+		if err != nil {
+			return 0, err
+		}
+		for ok := it.First(); ok; ok = it.Next() {
+			n++
+		}
+		if err := it.Close(); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// Keys is that of [backend.Keyed].
+func (b *Backend[K]) Keys(state string) iter.Seq2[K, error] {
+	return func(yield func(K, error) bool) {
+		var none K
+		no, err := b.find(state)
+		if err == nil && !b.states[no].opened {
+			err = fmt.Errorf("state %q: it was restored but not opened", state)
+		}
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		var in serializer.Input
+		var last []byte // key and namespace of the entry before
+		for g := b.groups.Start; g <= b.groups.End; g++ {
+			err := b.scan(b.db, no, g, func(e *backend.Entry, _ []byte) error {
+				if e.State.Type == backend.TypeMap {
+					at := binary.BigEndian.AppendUint32(nil, uint32(len(e.Key)))
+					at = append(append(at, e.Key...), e.Namespace...)
+					if string(at) == string(last) {
+						return nil
+					}
+					last = at
+				}
+				in.Reset(e.Key)
+				k := b.key.Read(&in)
+				if err := filled(&in); err != nil {
+					return fmt.Errorf("key: %w", err)
+				}
+				if !yield(k, nil) {
+					return errStop
+				}
+				return nil
+			})
+			if err != nil {
+				if !errors.Is(err, errStop) {
+					yield(none, fmt.Errorf("state %q, key group %d: %w", state, g, err))
+				}
+				return
+			}
+		}
+	}
+}
+
+// Entries is that of [backend.Keyed].
+func (b *Backend[K]) Entries(state string, groups keygroup.Range) iter.Seq2[*backend.Entry, error] {
+	return func(yield func(*backend.Entry, error) bool) {
+		from, to := 0, len(b.states)-1
+		if b.closed {
+			yield(nil, backend.ErrClosed)
+			return
+		}
+		if state != "" {
+			no, err := b.find(state)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			from, to = no, no
+		}
+		groups := groups.Intersect(b.groups)
+		for g := groups.Start; g <= groups.End; g++ {
+			for no := from; no <= to; no++ {
+				err := b.scan(b.db, no, g, func(e *backend.Entry, _ []byte) error {
+					if !yield(e, nil) {
+						return errStop
+					}
+					return nil
+				})
+				if err != nil {
+					if !errors.Is(err, errStop) {
+						yield(nil, fmt.Errorf("state %q, key group %d: %w", b.states[no].state.Meta.Name, g, err))
+					}
+					return
+				}
+			}
+		}
+	}
+}
+
+// Close is that of [backend.Keyed]. It removes the directory.
+func (b *Backend[K]) Close() error {
+	if b.closed {
+		return nil
+	}
+	b.closed, b.group = true, -1
+	b.version++
+	b.snapshots.Wait()
+	err := b.db.Close()
+	b.memory.close()
+	return errors.Join(err, os.RemoveAll(b.o.Dir))
+}

@@ -1,0 +1,251 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/keygroup"
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/serializer"
+)
+
+// Restore is that of [backend.Keyed].
+func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend.Handles) error {
+	if b.closed {
+		return backend.ErrClosed
+	}
+	if b.loaded {
+		return errors.New("state was restored before")
+	}
+	b.loaded = true
+	in := newIngest(b.db, b.options(b.shared), b.o.Dir)
+	for _, m := range h.Managed {
+		if err := b.restore(ctx, files, m, false, in); err != nil {
+			return err
+		}
+	}
+	for _, m := range h.Raw {
+		if err := b.restore(ctx, files, m, true, in); err != nil {
+			return err
+		}
+	}
+	if err := in.finish(ctx); err != nil {
+		return err
+	}
+	for i := range b.states {
+		if q := b.states[i].queue; q != nil {
+			q.forget()
+		}
+	}
+	return nil
+}
+
+// target is where the entries of a state of a file go.
+type target struct {
+	no      int
+	migrate *migration // nil if entries stay as they are
+}
+
+func (b *Backend[K]) restore(ctx context.Context, files backend.Files, h metadata.Keyed, raw bool, in *ingest) error {
+	r, err := backend.OpenKeyed(ctx, files, h, backend.Options{MaxParallelism: b.o.MaxParallelism, Raw: raw})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := r.HeaderErr(); err != nil {
+		return err
+	}
+	into := map[*backend.State]*target{}
+	for _, s := range r.States() {
+		if into[s], err = b.target(s); err != nil {
+			return fmt.Errorf("state %q: %w", s.Meta.Name, err)
+		}
+	}
+	for e, err := range r.Entries(ctx, backend.Filter{KeyGroups: []keygroup.Range{b.groups}}) {
+		if err != nil {
+			return err
+		}
+		t := into[e.State]
+		if t == nil {
+			return fmt.Errorf("state %q: the header does not describe it: %w", e.State.Meta.Name, serializer.ErrUnsupported)
+		}
+		if err := in.take(ctx, t, e); err != nil {
+			return fmt.Errorf("state %q, key group %d: %w", e.State.Meta.Name, e.KeyGroup, err)
+		}
+	}
+	return nil
+}
+
+// target finds where a state of a file goes, and checks that it can go there.
+func (b *Backend[K]) target(s *backend.State) (*target, error) {
+	if s.Raw && s.Type != backend.TypeTimers {
+		return nil, fmt.Errorf("raw keyed state that is no timers belongs to its operator, not to the backend: %w", serializer.ErrUnsupported)
+	}
+	no, ok := b.byName[s.Meta.Name]
+	if !ok {
+		no = len(b.states)
+		b.byName[s.Meta.Name] = no
+		b.states = append(b.states, slot{state: s})
+		return &target{no: no}, nil
+	}
+	slot := &b.states[no]
+	if !slot.opened {
+		return &target{no: no}, backend.SameState(slot.state, s)
+	}
+	m, err := slot.parts.migrate(slot.state, s)
+	return &target{no, m}, err
+}
+
+// ingestBuffer is how many bytes of entries are sorted at a time, and ingestFile how large a file of them gets.
+const (
+	ingestBuffer = 64 << 20
+	ingestFile   = 64 << 20
+)
+
+// ingest builds the files of the database from entries that come in the order
+// of key groups, so that nothing goes through its write buffer and nothing is compacted.
+type ingest struct {
+	db     *pebble.DB
+	o      *pebble.Options
+	dir    string
+	arena  []byte
+	items  []item
+	sorted bool // the items are in order
+	group  int
+	w      *sstable.Writer
+	last   []byte // the key that was written last to the files that wait
+	files  []string
+	n      int
+}
+
+type item struct{ at, key, end int }
+
+func newIngest(db *pebble.DB, o *pebble.Options, dir string) *ingest {
+	return &ingest{db: db, o: o, dir: dir, group: -1, sorted: true}
+}
+
+// take takes up an entry.
+func (in *ingest) take(ctx context.Context, t *target, e *backend.Entry) error {
+	if e.KeyGroup != in.group || len(in.arena) >= ingestBuffer {
+		if err := in.flush(ctx); err != nil {
+			return err
+		}
+		in.group = e.KeyGroup
+	}
+	at := len(in.arena)
+	in.arena = appendPrefix(in.arena, e.KeyGroup, t.no)
+	var key int
+	if t.migrate == nil {
+		in.arena = e.AppendStoredKey(in.arena)
+		key = len(in.arena)
+		in.arena = e.AppendStoredValue(in.arena)
+	} else {
+		k, v, err := t.migrate.apply(e)
+		if err != nil {
+			return err
+		}
+		in.arena = append(in.arena, k...)
+		key = len(in.arena)
+		in.arena = append(in.arena, v...)
+	}
+	it := item{at, key, len(in.arena)}
+	if n := len(in.items); n > 0 && in.sorted {
+		in.sorted = bytes.Compare(in.key(in.items[n-1]), in.key(it)) < 0
+	}
+	in.items = append(in.items, it)
+	return nil
+}
+
+func (in *ingest) key(i item) []byte { return in.arena[i.at:i.key] }
+
+// flush writes what was taken up to a file.
+func (in *ingest) flush(ctx context.Context) error {
+	if len(in.items) == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !in.sorted {
+		slices.SortFunc(in.items, func(a, b item) int { return bytes.Compare(in.key(a), in.key(b)) })
+	}
+	if bytes.Compare(in.key(in.items[0]), in.last) <= 0 {
+		// Files of one ingestion must not overlap.
+		if err := in.ingest(ctx); err != nil {
+			return err
+		}
+	}
+	for _, i := range in.items {
+		if in.w == nil {
+			if err := in.create(); err != nil {
+				return err
+			}
+		}
+		if bytes.Equal(in.key(i), in.last) {
+			return fmt.Errorf("key %x comes twice: %w", in.key(i), serializer.ErrCorrupt)
+		}
+		if err := in.w.Set(in.key(i), in.arena[i.key:i.end]); err != nil {
+			return err
+		}
+		in.last = append(in.last[:0], in.key(i)...)
+		if in.w.Raw().EstimatedSize() >= ingestFile {
+			if err := in.close(); err != nil {
+				return err
+			}
+		}
+	}
+	in.arena, in.items, in.sorted = in.arena[:0], in.items[:0], true
+	return nil
+}
+
+func (in *ingest) create() error {
+	path := filepath.Join(in.dir, "restore-"+strconv.Itoa(in.n)+".sst")
+	in.n++
+	f, err := vfs.Default.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	in.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f), in.o.MakeWriterOptions(len(in.o.Levels)-1, in.db.TableFormat()))
+	in.files = append(in.files, path)
+	return nil
+}
+
+func (in *ingest) close() error {
+	if in.w == nil {
+		return nil
+	}
+	err := in.w.Close()
+	in.w = nil
+	return err
+}
+
+// ingest hands the files that were written to the database.
+func (in *ingest) ingest(ctx context.Context) error {
+	if err := in.close(); err != nil {
+		return err
+	}
+	files := in.files
+	in.files, in.last = nil, in.last[:0]
+	if len(files) == 0 {
+		return nil
+	}
+	return in.db.Ingest(ctx, files)
+}
+
+func (in *ingest) finish(ctx context.Context) error {
+	if err := in.flush(ctx); err != nil {
+		return err
+	}
+	return in.ingest(ctx)
+}

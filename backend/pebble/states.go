@@ -1,0 +1,384 @@
+package pebble
+
+import (
+	"fmt"
+	"iter"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/serializer"
+)
+
+// OpenValue opens a value state.
+func OpenValue[K, N comparable, V any](b *Backend[K], d backend.Descriptor[N, V]) (backend.Value[N, V], error) {
+	return openValue(b, d, backend.TypeValue)
+}
+
+// OpenReducing opens a reducing state.
+func OpenReducing[K, N comparable, V any](b *Backend[K], d backend.ReducingDescriptor[N, V]) (backend.Reducing[N, V], error) {
+	v, err := openValue(b, d.Descriptor, backend.TypeReducing)
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewReducing(v, d.Reduce), nil
+}
+
+// OpenAggregating opens an aggregating state.
+func OpenAggregating[K, N comparable, In, Acc, Out any](b *Backend[K], d backend.AggregatingDescriptor[N, In, Acc, Out]) (backend.Aggregating[N, In, Out], error) {
+	v, err := openValue(b, d.Descriptor, backend.TypeAggregating)
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewAggregating(v, d), nil
+}
+
+func openValue[K, N comparable, V any](b *Backend[K], d backend.Descriptor[N, V], kind backend.Type) (backend.Value[N, V], error) {
+	if d.TTL == nil {
+		v, err := newValue(b, d.Name, kind, nil, d.Namespace, d.Value)
+		if err != nil {
+			return nil, err
+		}
+		return v, nil
+	}
+	v, err := newValue(b, d.Name, kind, d.TTL, d.Namespace, serializer.ForTTL(d.Value))
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewTTLValue(v, d.TTL, b.now), nil
+}
+
+func newValue[K, N comparable, V any](b *Backend[K], name string, kind backend.Type, ttl *backend.TTL, namespace serializer.Codec[N], c serializer.Codec[V]) (*value[K, N, V], error) {
+	t, err := open(b, name, kind, ttl, namespace, c.Snapshot(), parts{value: adapterOf(c)})
+	return &value[K, N, V]{t, c}, err
+}
+
+type value[K, N comparable, V any] struct {
+	*table[K, N]
+	codec serializer.Codec[V]
+}
+
+func (s *value[K, N, V]) Get() (v V, ok bool, err error) {
+	at, err := s.at()
+	if err != nil {
+		return v, false, err
+	}
+	ok, err = s.read(at, func(b []byte) error {
+		s.in.Reset(b)
+		v = s.codec.Read(&s.in)
+		return filled(&s.in)
+	})
+	return v, ok, err
+}
+
+func (s *value[K, N, V]) Set(v V) error {
+	at, err := s.at()
+	if err != nil {
+		return err
+	}
+	s.out.Reset()
+	s.codec.Write(&s.out, v)
+	return s.set(at)
+}
+
+// OpenList opens a list state.
+func OpenList[K, N comparable, V any](b *Backend[K], d backend.Descriptor[N, V]) (backend.List[N, V], error) {
+	if d.TTL == nil {
+		l, err := newList(b, d.Name, nil, d.Namespace, d.Value)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
+	l, err := newList(b, d.Name, d.TTL, d.Namespace, serializer.ForTTL(d.Value))
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewTTLList(l, d.TTL, b.now), nil
+}
+
+func newList[K, N comparable, V any](b *Backend[K], name string, ttl *backend.TTL, namespace serializer.Codec[N], c serializer.Codec[V]) (*list[K, N, V], error) {
+	t, err := open(b, name, backend.TypeList, ttl, namespace, serializer.ForList(c).Snapshot(), parts{value: adapterOf(c)})
+	return &list[K, N, V]{t, c}, err
+}
+
+type list[K, N comparable, V any] struct {
+	*table[K, N]
+	codec serializer.Codec[V]
+}
+
+func (s *list[K, N, V]) Get() (v []V, err error) {
+	at, err := s.at()
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.read(at, func(b []byte) error {
+		if len(b) > math.MaxInt32 {
+			return fmt.Errorf("a list of %d bytes: %w", len(b), backend.ErrTooLarge)
+		}
+		v, err = readList(&s.in, b, s.codec)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func readList[V any](in *serializer.Input, b []byte, c serializer.Codec[V]) ([]V, error) {
+	var v []V
+	in.Reset(b)
+	for i := 0; !in.AtEnd() && in.Err() == nil; i++ {
+		if i > 0 {
+			if d := in.U8(); d != ',' {
+				in.Failf("list", "byte %#02x between elements", d)
+				break
+			}
+		}
+		v = append(v, c.Read(in))
+	}
+	return v, in.Err()
+}
+
+func (s *list[K, N, V]) write(v []V) {
+	s.out.Reset()
+	for i, e := range v {
+		if i > 0 {
+			s.out.U8(',')
+		}
+		s.codec.Write(&s.out, e)
+	}
+}
+
+func (s *list[K, N, V]) Add(v ...V) error {
+	at, err := s.at()
+	if err != nil || len(v) == 0 {
+		return err
+	}
+	s.write(v)
+	if err := s.out.Err(); err != nil {
+		return s.wrap(err)
+	}
+	if s.out.Len() > math.MaxInt32 {
+		return s.wrap(fmt.Errorf("elements of %d bytes: %w", s.out.Len(), backend.ErrTooLarge))
+	}
+	return s.wrap(s.b.merge(at, s.out.Bytes()))
+}
+
+func (s *list[K, N, V]) Set(v []V) error {
+	if len(v) == 0 {
+		return s.Clear()
+	}
+	at, err := s.at()
+	if err != nil {
+		return err
+	}
+	s.write(v)
+	return s.set(at)
+}
+
+func (s *list[K, N, V]) Merge(target N, sources ...N) error {
+	defer s.SetNamespace(target)
+	for _, n := range sources {
+		if n == target {
+			continue
+		}
+		s.SetNamespace(n)
+		at, err := s.at()
+		if err != nil {
+			return err
+		}
+		var to []byte
+		ok, err := s.read(at, func(b []byte) error {
+			to = s.appendAt(to, target)
+			if err := s.out.Err(); err != nil {
+				return err
+			}
+			return s.b.merge(to, b)
+		})
+		if err == nil && ok {
+			err = s.Clear()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenMap opens a map state.
+func OpenMap[K, N, U comparable, V any](b *Backend[K], d backend.MapDescriptor[N, U, V]) (backend.Map[N, U, V], error) {
+	if d.TTL == nil {
+		m, err := newMap(b, d.Name, nil, d.Namespace, d.UserKey, d.Value)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
+	m, err := newMap(b, d.Name, d.TTL, d.Namespace, d.UserKey, serializer.ForTTL(d.Value))
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewTTLMap(m, d.TTL, b.now), nil
+}
+
+func newMap[K, N, U comparable, V any](b *Backend[K], name string, ttl *backend.TTL, namespace serializer.Codec[N], userKey serializer.Codec[U], c serializer.Codec[V]) (*mapState[K, N, U, V], error) {
+	t, err := open(b, name, backend.TypeMap, ttl, namespace, serializer.ForMap(userKey, c).Snapshot(), parts{userKey: adapterOf(userKey), value: adapterOf(c)})
+	return &mapState[K, N, U, V]{table: t, userKey: userKey, codec: c}, err
+}
+
+type mapState[K, N, U comparable, V any] struct {
+	*table[K, N]
+	userKey serializer.Codec[U]
+	codec   serializer.Codec[V]
+	buf     []byte // scratch for the keys of entries
+}
+
+// entryAt gives the database's key of an entry.
+func (s *mapState[K, N, U, V]) entryAt(u U) ([]byte, error) {
+	at, err := s.at()
+	if err != nil {
+		return nil, err
+	}
+	s.out.Reset()
+	s.userKey.Write(&s.out, u)
+	if err := s.out.Err(); err != nil {
+		return nil, s.wrap(fmt.Errorf("user key: %w", err))
+	}
+	if len(at)+s.out.Len() > math.MaxInt32 {
+		return nil, s.wrap(fmt.Errorf("a user key of %d bytes: %w", s.out.Len(), backend.ErrTooLarge))
+	}
+	s.buf = append(append(s.buf[:0], at...), s.out.Bytes()...)
+	return s.buf, nil
+}
+
+func (s *mapState[K, N, U, V]) Get(u U) (v V, ok bool, err error) {
+	at, err := s.entryAt(u)
+	if err != nil {
+		return v, false, err
+	}
+	ok, err = s.read(at, func(b []byte) error {
+		v, err = s.readValue(b)
+		return err
+	})
+	return v, ok, err
+}
+
+func (s *mapState[K, N, U, V]) readValue(b []byte) (v V, err error) {
+	s.in.Reset(b)
+	if s.in.U8() != 0 {
+		return v, fmt.Errorf("null in a map: %w: describe its values by a codec that knows null", serializer.ErrNull)
+	}
+	v = s.codec.Read(&s.in)
+	return v, filled(&s.in)
+}
+
+func (s *mapState[K, N, U, V]) Has(u U) (bool, error) {
+	at, err := s.entryAt(u)
+	if err != nil {
+		return false, err
+	}
+	return s.read(at, func([]byte) error { return nil })
+}
+
+func (s *mapState[K, N, U, V]) Put(u U, v V) error {
+	at, err := s.entryAt(u)
+	if err != nil {
+		return err
+	}
+	s.out.Reset()
+	s.out.Bool(false)
+	s.codec.Write(&s.out, v)
+	return s.set(at)
+}
+
+func (s *mapState[K, N, U, V]) Delete(u U) error {
+	at, err := s.entryAt(u)
+	if err != nil {
+		return err
+	}
+	return s.wrap(s.b.delete(at))
+}
+
+func (s *mapState[K, N, U, V]) iterate() (*pebble.Iterator, int, error) {
+	at, err := s.at()
+	if err != nil {
+		return nil, 0, err
+	}
+	it, err := s.b.db.NewIter(&pebble.IterOptions{LowerBound: append([]byte(nil), at...), UpperBound: after(at)})
+	return it, len(at), s.wrap(err)
+}
+
+func (s *mapState[K, N, U, V]) Empty() (bool, error) {
+	it, _, err := s.iterate()
+	if err != nil {
+		return false, err
+	}
+	empty := !it.First()
+	return empty, s.wrap(it.Close())
+}
+
+func (s *mapState[K, N, U, V]) All() iter.Seq2[backend.MapEntry[U, V], error] {
+	return func(yield func(backend.MapEntry[U, V], error) bool) {
+		it, prefix, err := s.iterate()
+		if err != nil {
+			yield(backend.MapEntry[U, V]{}, err)
+			return
+		}
+		for ok := it.First(); ok; ok = it.Next() {
+			var e backend.MapEntry[U, V]
+			s.in.Reset(it.Key()[prefix:])
+			e.Key = s.userKey.Read(&s.in)
+			if err = filled(&s.in); err != nil {
+				err = fmt.Errorf("user key: %w", err)
+				break
+			}
+			value, failed := it.ValueAndErr()
+			if err = failed; err != nil {
+				break
+			}
+			if e.Value, err = s.readValue(value); err != nil {
+				break
+			}
+			if !yield(e, nil) {
+				_ = it.Close()
+				return
+			}
+		}
+		if failed := it.Close(); err == nil {
+			err = failed
+		}
+		if err != nil {
+			yield(backend.MapEntry[U, V]{}, s.wrap(err))
+		}
+	}
+}
+
+// clearByRange is the number of entries from which on a map is cleared by one
+// deletion of their range, which costs later reads more than single ones do.
+const clearByRange = 256
+
+func (s *mapState[K, N, U, V]) Clear() error {
+	it, _, err := s.iterate()
+	if err != nil {
+		return err
+	}
+	batch := s.b.db.NewBatch()
+	defer batch.Close()
+	n := 0
+	for ok := it.First(); ok && n < clearByRange; ok = it.Next() {
+		if err := batch.Delete(it.Key(), nil); err != nil {
+			_ = it.Close()
+			return s.wrap(err)
+		}
+		n++
+	}
+	if err := it.Close(); err != nil || n == 0 {
+		return s.wrap(err)
+	}
+	if n == clearByRange {
+		return s.wrap(s.b.db.DeleteRange(s.joined, after(s.joined), pebble.NoSync))
+	}
+	return s.wrap(batch.Commit(pebble.NoSync))
+}

@@ -1,0 +1,133 @@
+package pebble
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/serializer"
+)
+
+// prefixLen is the length of key group and number in front of keys.
+const prefixLen = 4
+
+// table is one state, opened.
+type table[K, N comparable] struct {
+	b         *Backend[K]
+	no        int // number of the state
+	state     *backend.State
+	namespace serializer.Codec[N]
+	ambiguous bool
+	current   N
+	// joined is prefix, key and namespace, made for the key that was set as the
+	// version-th one; 0 if it is to be made again.
+	joined  []byte
+	version uint64
+	out     serializer.Output // scratch for values
+	in      serializer.Input
+}
+
+// SetNamespace is that of all states.
+func (t *table[K, N]) SetNamespace(n N) {
+	if n != t.current {
+		t.current, t.version = n, 0
+	}
+}
+
+// at gives the database's key of the current key and namespace, valid until either changes.
+func (t *table[K, N]) at() ([]byte, error) {
+	if t.version == t.b.version && t.version != 0 {
+		return t.joined, nil
+	}
+	if t.b.group < 0 {
+		return nil, t.b.noKey()
+	}
+	t.joined = t.appendAt(t.joined[:0], t.current)
+	if err := t.out.Err(); err != nil {
+		return nil, fmt.Errorf("namespace: %w", err)
+	}
+	if len(t.joined) > math.MaxInt32 {
+		return nil, fmt.Errorf("key and namespace of %d bytes: %w", len(t.joined), backend.ErrTooLarge)
+	}
+	t.version = t.b.version
+	return t.joined, nil
+}
+
+func (t *table[K, N]) appendAt(dst []byte, n N) []byte {
+	t.out.Reset()
+	t.namespace.Write(&t.out, n)
+	dst = appendPrefix(dst, t.b.group, t.no)
+	return backend.AppendComposite(dst, t.ambiguous, t.b.keyBytes, t.out.Bytes(), nil)
+}
+
+func appendPrefix(dst []byte, group, no int) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(group))
+	return binary.BigEndian.AppendUint16(dst, uint16(no))
+}
+
+// Clear is that of value and list states.
+func (t *table[K, N]) Clear() error {
+	at, err := t.at()
+	if err != nil {
+		return err
+	}
+	return t.b.delete(at)
+}
+
+// read gives a value to f, whose argument is valid while it runs; false if there is none.
+func (t *table[K, N]) read(at []byte, f func([]byte) error) (bool, error) {
+	v, closer, err := t.b.db.Get(at)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, t.wrap(err)
+	}
+	err = f(v)
+	_ = closer.Close() // gives memory back, no more
+	if err != nil {
+		return false, t.wrap(err)
+	}
+	return true, nil
+}
+
+// set writes what t.out holds.
+func (t *table[K, N]) set(at []byte) error {
+	if err := t.out.Err(); err != nil {
+		return t.wrap(err)
+	}
+	if t.out.Len() > math.MaxInt32 {
+		return t.wrap(fmt.Errorf("a value of %d bytes: %w", t.out.Len(), backend.ErrTooLarge))
+	}
+	return t.wrap(t.b.set(at, t.out.Bytes()))
+}
+
+func (t *table[K, N]) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("state %q: %w", t.state.Meta.Name, err)
+}
+
+// filled gives the input's error, or one if bytes are left.
+func filled(in *serializer.Input) error {
+	if in.Err() == nil && !in.AtEnd() {
+		in.Failf("end", "%d bytes follow", in.Remaining())
+	}
+	return in.Err()
+}
+
+// after gives the first key behind all that begin with a prefix.
+func after(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil // all of it was 0xff
+}
