@@ -31,6 +31,8 @@ var direction = map[string][]string{
 	"backend/heap":        {"backend", "keygroup", "metadata", "serializer", "storage"},
 	"backend/pebble":      {"backend", "incremental", "keygroup", "metadata", "serializer", "storage"},
 	"backend/rocksdb":     {"storage"},
+	"backend/backendtest": {"backend", "keygroup", "metadata", "serializer", "state", "storage"},
+	"state":               {"backend", "backend/heap", "backend/pebble"},
 	"incremental":         {"metadata", "storage"},
 	"localrecovery":       {"metadata", "storage"},
 	"tools":               {"backend", "backend/heap", "backend/pebble", "backend/rocksdb", "incremental", "keygroup", "metadata", "serializer", "storage"},
