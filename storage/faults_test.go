@@ -341,3 +341,54 @@ func TestShuffled(t *testing.T) {
 		t.Errorf("%d orders in 3 listings", len(orders))
 	}
 }
+
+// ends is a context that ends when it was asked n times.
+type ends struct {
+	context.Context
+	n int
+}
+
+func (c *ends) Err() error {
+	if c.n--; c.n < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestDeleteEnds: of each object that is still there when the context ends, Delete says so, and of no other.
+func TestDeleteEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		fsys storage.FS
+		root string
+	}{
+		"local":  {storage.NewLocal(storage.LocalOptions{NoSync: true}), "file:" + t.TempDir()},
+		"memory": {storage.NewMemory(), "mem:/x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var uris []string
+			for _, n := range []string{"a", "b", "c", "d"} {
+				uris = append(uris, c.root+"/"+n)
+				if err := storage.WriteFile(t.Context(), c.fsys, c.root+"/"+n, []byte("x"), storage.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := c.fsys.Delete(&ends{t.Context(), 2}, uris...)
+			told := map[string]bool{}
+			for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
+				var de *storage.DeleteError
+				if !errors.As(e, &de) || !errors.Is(e, context.Canceled) {
+					t.Fatalf("got %v", e)
+				}
+				told[de.URI] = true
+			}
+			for _, uri := range uris {
+				if _, err := c.fsys.Stat(t.Context(), uri); (err == nil) != told[uri] {
+					t.Errorf("%s: %v, but told %v", uri, err, told[uri])
+				}
+			}
+			if len(told) != 2 {
+				t.Errorf("told of %d", len(told))
+			}
+		})
+	}
+}

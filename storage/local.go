@@ -268,7 +268,7 @@ func (l *Local) Delete(ctx context.Context, uris ...string) error {
 	for _, uri := range uris {
 		if err := ctx.Err(); err != nil {
 			errs = append(errs, &DeleteError{URI: uri, Err: err})
-			break
+			continue
 		}
 		path, err := l.path(uri)
 		if err == nil {

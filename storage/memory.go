@@ -169,7 +169,8 @@ func (m *Memory) Delete(ctx context.Context, uris ...string) error {
 	var errs []error
 	for _, uri := range uris {
 		if err := ctx.Err(); err != nil {
-			return errors.Join(append(errs, &DeleteError{URI: uri, Err: err})...)
+			errs = append(errs, &DeleteError{URI: uri, Err: err})
+			continue
 		}
 		if n := m.find(uri); n != nil && n.obj == nil {
 			errs = append(errs, &DeleteError{URI: uri, Err: ErrIsDir})

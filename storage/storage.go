@@ -53,7 +53,8 @@ type FS interface {
 	Copy(ctx context.Context, src, dst string) error
 
 	// Delete deletes objects. A missing one is no error. It goes on after a
-	// failure and returns the joined errors, each a [*DeleteError].
+	// failure and returns the joined errors, each a [*DeleteError]; where ctx
+	// ends, one for each object that it did not get to.
 	Delete(ctx context.Context, uris ...string) error
 }
 

@@ -254,6 +254,7 @@ func (r *gcRun) flush(ctx context.Context, batch []GCEntry) error {
 		}
 		failed = deleteFailures(r.fsys.Delete(ctx, uris...), uris)
 		if err := r.checkGone(ctx, uris, failed); err != nil {
+			_ = r.settle(ctx, batch, found, failed) // what was deleted is told all the same
 			return err
 		}
 	}
@@ -274,13 +275,16 @@ func (r *gcRun) checkGone(ctx context.Context, uris []string, failed map[string]
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
+			if ctx.Err() != nil {
+				return ctx.Err() // nothing is deleted after this
+			}
 			if err == nil {
 				err = errors.New("it was deleted, and is still there")
 			}
 			mu.Lock()
 			failed[uri] = err
 			mu.Unlock()
-			return ctx.Err()
+			return nil
 		})
 	}
 	return g.Wait()

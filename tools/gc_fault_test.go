@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -190,4 +191,75 @@ func TestGCMetadataStays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// cutDelete is a store that is told to stop when it has deleted n objects.
+type cutDelete struct {
+	storage.FS
+	n      int
+	cancel context.CancelFunc
+}
+
+// Delete deletes the first n.
+func (c cutDelete) Delete(ctx context.Context, uris ...string) error {
+	defer c.cancel()
+	return c.FS.Delete(&endsAfter{ctx, c.n}, uris...)
+}
+
+// endsAfter is a context that ends when it was asked n times.
+type endsAfter struct {
+	context.Context
+	n int
+}
+
+func (c *endsAfter) Err() error {
+	if c.n--; c.n < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestGCCancelled: what was deleted before a run was told to stop is in its record as deleted, and nothing else.
+func TestGCCancelled(t *testing.T) {
+	for name, drop := range map[string]bool{"files": false, "metadata": true} {
+		bubble(t, name, func(t *testing.T) {
+			w := newGCWorld(t)
+			if drop {
+				for id := range int64(5) {
+					w.checkpoint(jobA, id, nil)
+				}
+			} else {
+				w.shared(1, 2, 3, 4, 5)
+			}
+			time.Sleep(5 * day)
+			w.checkpoint(jobA, 9, nil, 20)
+			p := w.plan(GCOptions{KeepLast: 1, AcceptMismatch: true})
+			before := planned(t, p)
+			if len(before) != 5 {
+				t.Fatalf("got %q", before)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var record strings.Builder
+			r, err := p.Execute(ctx, cutDelete{w.fsys, 2, cancel}, GCExecuteOptions{Record: &record})
+			if !errors.Is(err, context.Canceled) || r.Deleted.Files != 2 || r.Failed.Files != 3 {
+				t.Errorf("%v: %+v", err, r)
+			}
+			left := w.files()
+			for _, uri := range before {
+				what := "failed"
+				if !slices.Contains(left, uri) {
+					what = "deleted"
+				}
+				line := ""
+				for l := range strings.Lines(record.String()) {
+					if strings.Contains(l, fmt.Sprintf(`"file":{"path":%q`, uri)) {
+						line = l
+					}
+				}
+				if !strings.Contains(line, fmt.Sprintf(`"what":%q`, what)) {
+					t.Errorf("%s was %s: %q", uri, what, line)
+				}
+			}
+		})
+	}
 }
