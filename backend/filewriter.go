@@ -20,7 +20,9 @@ const (
 	// flushSize is how many bytes a writer collects before it hands them on, in whole blocks.
 	flushSize = 4 * snappyBlock
 
+	// Types of chunks, and the bytes in front of a chunk's data: type, length, checksum.
 	chunkCompressed, chunkPlain = 0, 1
+	chunkHead                   = 8
 )
 
 var errWriterClosed = errors.New("the writer is closed")
@@ -34,7 +36,7 @@ type fileWriter struct {
 	out  *bufio.Writer
 	size int64 // bytes given to out
 	buf  []byte
-	// zipping says that buf holds the data of chunks of snappy.
+	// zipping says that buf holds the data of chunks of snappy; chunk is room for one.
 	zipping bool
 	chunk   []byte
 	// limit is the largest length or count that the layout can express.
@@ -42,9 +44,20 @@ type fileWriter struct {
 	err   error
 }
 
+// wholeWriter makes a failure of a write that took less than it was given and said nothing, on which bufio loops.
+type wholeWriter struct{ io.Writer }
+
+func (w wholeWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
+
 // begin starts the file with its header.
 func (f *fileWriter) begin(out io.Writer, h interface{ Write(*serializer.Output) }) {
-	f.out = bufio.NewWriterSize(out, snappyBlock)
+	f.out = bufio.NewWriterSize(wholeWriter{out}, snappyBlock)
 	f.limit = math.MaxInt32
 	head := serializer.NewOutput(nil)
 	h.Write(head)
@@ -123,17 +136,16 @@ func (f *fileWriter) writeChunk(data []byte) {
 		return
 	}
 	if f.chunk == nil {
-		f.chunk = make([]byte, snappy.MaxEncodedLen(snappyBlock))
+		f.chunk = make([]byte, chunkHead+snappy.MaxEncodedLen(snappyBlock))
 	}
-	kind, body := byte(chunkCompressed), snappy.Encode(f.chunk, data)
+	kind, body := byte(chunkCompressed), snappy.Encode(f.chunk[chunkHead:], data)
 	if len(body)*100 > len(data)*85 {
 		kind, body = chunkPlain, data
 	}
 	c := crc32.Checksum(data, castagnoli)
-	var head [8]byte
-	binary.LittleEndian.PutUint32(head[:], uint32(len(body)+4)<<8|uint32(kind))
-	binary.LittleEndian.PutUint32(head[4:], (c>>15|c<<17)+0xa282ead8)
-	f.write(head[:])
+	binary.LittleEndian.PutUint32(f.chunk, uint32(len(body)+4)<<8|uint32(kind))
+	binary.LittleEndian.PutUint32(f.chunk[4:], (c>>15|c<<17)+0xa282ead8)
+	f.write(f.chunk[:chunkHead])
 	f.write(body)
 }
 

@@ -156,8 +156,10 @@ func (w *HeapWriter) next(timer bool) bool {
 		w.fail(fmt.Errorf("an entry before the first state of a key group"))
 	case timer != (w.h.States[w.state].Kind == KindPriorityQueue):
 		w.fail(fmt.Errorf("%s: timers and other state mixed", w.where()))
-	case w.seen == w.limit || w.seen == w.entries:
+	case w.seen == w.entries:
 		w.fail(fmt.Errorf("%s: more than %d entries", w.where(), w.seen))
+	case w.seen == w.limit:
+		w.fail(fmt.Errorf("%s: more than %d entries: %w", w.where(), w.seen, ErrTooLarge))
 	default:
 		w.endMap()
 		w.seen++

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"testing"
@@ -204,28 +203,4 @@ func TestOperatorCircle(t *testing.T) {
 	if counts["files version 5, compressed false"] == 0 || counts["files version 6, compressed false"] == 0 || counts["files version 6, compressed true"] == 0 {
 		t.Error("files are missing")
 	}
-}
-
-// TestOperatorGolden writes the file that both releases restored.
-func TestOperatorGolden(t *testing.T) {
-	want, h := goldenOperator(t)
-	head := serializer.NewInput(want)
-	var out bytes.Buffer
-	w := NewOperatorWriter(&out, ReadOperatorHeader(head))
-	for _, s := range [][]byte{text("s1"), {2, 0xe9, 1}} { // é
-		if err := w.Element(0, s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.StartBroadcast(0, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.BroadcastEntry(text("k"), binary.BigEndian.AppendUint32(nil, 7)); err != nil {
-		t.Fatal(err)
-	}
-	states, size, err := w.Close()
-	if err != nil || size != int64(len(want)) || !bytes.Equal(out.Bytes(), want) {
-		t.Errorf("%x, %d bytes, %v", out.Bytes(), size, err)
-	}
-	sameOffsets(t, "golden", false, states, h.States)
 }
