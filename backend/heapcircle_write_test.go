@@ -26,7 +26,7 @@ func splitHeap(h *KeyedHeader, b []byte, block func(state, entries int), entry f
 		}
 		block(state, entries)
 		m := &h.States[state]
-		s := newState(m, h.Key)
+		s := NewState(m, h.Key)
 		skips := [3]func(*serializer.Input){s.Namespace.Skip, s.Key.Skip, serializer.Of(m.Serializer(SerializerValue)).Skip}
 		if m.Kind == KindPriorityQueue {
 			skips = [3]func(*serializer.Input){func(in *serializer.Input) { in.Skip(8) }, s.Key.Skip, s.Namespace.Skip}

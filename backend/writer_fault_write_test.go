@@ -41,7 +41,7 @@ func sampleHeader(zip bool) *KeyedHeader {
 
 // sampleEntries gives entries of a state of sampleHeader, with long values.
 func sampleEntries(h *KeyedHeader, state, group int) (all []*Entry) {
-	s := newState(&h.States[state], h.Key)
+	s := NewState(&h.States[state], h.Key)
 	word := string(bytes.Repeat([]byte("drey"), 20))
 	for i := range 300 {
 		e := &Entry{State: s, KeyGroup: group, Key: long(int64(i)), Namespace: []byte{0}}
@@ -185,7 +185,7 @@ func TestWriterRefusals(t *testing.T) {
 	unsplit := entry(0)
 	unsplit.Unsplit = true
 	unknown := entry(1)
-	unknown.State = newState(&StateMeta{Name: "list", Options: []Option{{OptionStateType, "LIST"}}}, simple(longClass))
+	unknown.State = NewState(&StateMeta{Name: "list", Options: []Option{{OptionStateType, "LIST"}}}, simple(longClass))
 	create := func(h *KeyedHeader, r keygroup.Range, maxParallelism int) error {
 		_, _, err := NewCanonicalWriter(io.Discard, h, r, maxParallelism).Close()
 		return err

@@ -122,7 +122,7 @@ func anyKeyed(t *rapid.T) (h *KeyedHeader, r keygroup.Range, maxParallelism int,
 func states(h *KeyedHeader) (byName map[string]*State, number map[string]int) {
 	byName, number = map[string]*State{}, map[string]int{}
 	for i := range h.States {
-		byName[h.States[i].Name], number[h.States[i].Name] = newState(&h.States[i], h.Key), i
+		byName[h.States[i].Name], number[h.States[i].Name] = NewState(&h.States[i], h.Key), i
 	}
 	return byName, number
 }
