@@ -52,6 +52,9 @@ type Options struct {
 	// Concurrency is how many parts of one object are under way at a time.
 	// A writer holds up to Concurrency+1 parts in memory. Default 4.
 	Concurrency int
+	// Lists is how many pages of one listing are asked for at a time, once the
+	// first page of 1,000 names shows that there are more; 1 means that one follows the other. Default 8.
+	Lists int
 	// MaxAttempts is how often a request is tried before its error counts,
 	// and how often in a row a broken download is resumed without getting a
 	// byte further. Default 10.
@@ -102,6 +105,9 @@ func (o *Options) fill() error {
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = 4
+	}
+	if o.Lists <= 0 {
+		o.Lists = 8
 	}
 	if o.MaxAttempts <= 0 {
 		o.MaxAttempts = 10
