@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -320,7 +322,7 @@ func TestNamesModel(t *testing.T) {
 				n.remove(id)
 				delete(model, k)
 			} else {
-				got, added := n.intern(k.parent, k.name)
+				got, added := n.intern(k.parent, k.name, rapid.Uint32Range(0, uint32(len(n.entries))).Draw(t, "guess"))
 				if added == known || known && got != id {
 					t.Fatalf("%v: %d %v, want %d", k, got, added, id)
 				}
@@ -350,27 +352,27 @@ func TestNamesModel(t *testing.T) {
 // TestEqualTags: names of one hash, which no test can do by chance, are told apart.
 func TestEqualTags(t *testing.T) {
 	n := newNames()
-	a, _ := n.intern(0, "a")
+	a, _ := n.intern(0, "a", 0)
 	tag := n.tag(0, "a")
-	b := n.add(tag, 0, "b")
-	c := n.add(tag, 1, "a")
+	b := n.add(tag, 0, "b", packed{})
+	c := n.add(tag, 1, "a", packed{})
 	for _, w := range []struct {
 		parent uint32
 		name   string
 		id     uint32
 	}{{0, "a", a}, {0, "b", b}, {1, "a", c}} {
-		if got, ok := n.lookup(tag, w.parent, w.name); !ok || got != w.id {
+		if got, ok := n.lookup(tag, w.parent, w.name, packed{}); !ok || got != w.id {
 			t.Errorf("%v: %d %v", w, got, ok)
 		}
 	}
-	if _, ok := n.lookup(tag, 1, "b"); ok {
+	if _, ok := n.lookup(tag, 1, "b", packed{}); ok {
 		t.Error("found what is not there")
 	}
 	n.remove(a)
 	if _, ok := n.find(0, "a"); ok {
 		t.Error("found what was removed")
 	}
-	if got, ok := n.lookup(tag, 1, "a"); !ok || got != c {
+	if got, ok := n.lookup(tag, 1, "a", packed{}); !ok || got != c {
 		t.Error("what stood behind it is lost")
 	}
 }
@@ -401,6 +403,48 @@ func TestNamed(t *testing.T) {
 	r.Release(a)
 	want(one, "file:/y")
 	want(two, job+"/shared")
+}
+
+// TestFinder compares what a Finder says of files one after the other with what Find says of each, with spellings, aliases and
+// directories that alternate, and names that a spelling can change.
+func TestFinder(t *testing.T) {
+	const uuid = "00abcdef-0000-4000-8000-00000000000"
+	for _, aliases := range [][]Alias{nil, {{"s3://old", "s3://b"}}, {{"s3://b/x/" + uuid + "1", "s3://c/" + uuid + "2"}}} {
+		var all []string
+		for _, dir := range []string{"s3://b/x/", "s3a://B/x//", "s3://old/x/", "s3://c/", "file:/x/", "/x/", "file:/", "/", "", "x/", "file:///x/y/../", `C:\x\`} {
+			for _, name := range []string{uuid + "1", uuid + "2", uuid + "A", "x", ".", "..", ""} {
+				all = append(all, dir+name)
+			}
+		}
+		r := NewRegistry(Options{Aliases: aliases})
+		var used []metadata.Stream
+		for i, u := range all {
+			if i%3 == 0 && !strings.HasSuffix(u, ".") && !strings.HasSuffix(u, "/") && u != "" {
+				used = append(used, file(u, 1))
+			}
+		}
+		add(t, r, job+"/chk-1/_metadata", snapshotOf(1, used...))
+		for _, s := range used {
+			if _, ok := r.Find(string(s.(*metadata.File).Path)); !ok {
+				t.Errorf("%s was added and is not found", s.(*metadata.File).Path)
+			}
+		}
+		rnd := rand.New(rand.NewPCG(1, 1))
+		f := r.Finder()
+		for range 20_000 {
+			u := all[rnd.IntN(len(all))]
+			// Compared with the plain way through the whole key.
+			dir, name := split(r.Key(u))
+			d, ok := r.dirs.find(0, dir)
+			var want uint32
+			if ok {
+				want, ok = r.files.find(d, name)
+			}
+			if got, found := f.Find(u); found != ok || got != FileID(want) {
+				t.Fatalf("%s: %d %v, want %d %v", u, got, found, want, ok)
+			}
+		}
+	}
 }
 
 func TestConcurrentUse(t *testing.T) {

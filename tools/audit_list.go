@@ -244,8 +244,9 @@ func (a *audit) take(ctx context.Context, files []storage.Info) error {
 	}
 	ids := make([]incremental.FileID, len(files))
 	known := make([]bool, len(files))
+	finder := a.registry.Finder()
 	for i, f := range files {
-		ids[i], known[i] = a.registry.Find(f.URI)
+		ids[i], known[i] = finder.Find(f.URI)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
