@@ -10,7 +10,7 @@ FUZZTIME   ?= 40000x
 # The tests of interop spend their time in the JVM; the race detector has nothing to find there.
 RACE_PKGS  = $$($(GO) list ./... | grep -v /interop)
 
-.PHONY: all bin check fmt vet lint test race fuzz golden bench bench-flink interop interop-build
+.PHONY: all bin check fmt vet lint test race fuzz golden bench bench-flink bench-audit interop interop-build
 
 all: bin check
 
@@ -55,6 +55,10 @@ bench:
 bench-flink:
 	interop/bench/run-metadata.sh
 	interop/bench/run-state.sh
+
+# A million files beside find and rclone; on S3, too, with the variables of .ci/s3-servers.
+bench-audit:
+	interop/bench/run-audit.sh
 
 interop-build:
 	interop/build.sh

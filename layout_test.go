@@ -40,7 +40,7 @@ var direction = map[string][]string{
 	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "serializer", "storage"},
 	"fuzz":                {"backend", "backend/rocksdb", "serializer", "internal/javaio", "metadata", "storage"},
 	"interop":             {"backend", "keygroup", "serializer", "metadata", "storage", "storage/s3", "tools"},
-	"interop/bench":       {"backend", "backend/rocksdb", "metadata", "serializer", "storage", "tools"},
+	"interop/bench":       {"backend", "backend/rocksdb", "metadata", "serializer", "storage", "storage/s3", "tools"},
 }
 
 // testsToo are packages that every test may import.

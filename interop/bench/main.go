@@ -30,7 +30,9 @@ const usage = `usage: bench meta SECONDS FILE...   load, map and store these _me
        bench unpack SNAPSHOT DIR       the RocksDB of each subtask of an incremental checkpoint as a directory
        bench rocks SECONDS DIR         scan the RocksDBs below DIR, in laps
        bench exec WHAT PATH ENTRIES COMMAND...   run a process that reads PATH, print its CPU time and peak memory
-       bench state-table LINES...      the Markdown tables of run-state.sh`
+       bench state-table LINES...      the Markdown tables of run-state.sh
+       bench depot [OPTIONS] ROOT      make a tree of checkpoints, on local disk or S3; -h for the options
+       bench audit [OPTIONS] DREY ROOT measure drey audit and drey gc on such a tree, beside bare listings`
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -72,6 +74,10 @@ func run(args []string) error {
 		return process(args[1], args[2], entries, args[4:])
 	case len(args) >= 2 && args[0] == "state-table":
 		return stateTable(os.Stdout, args[1:])
+	case len(args) >= 1 && args[0] == "audit":
+		return benchAudit(args[1:])
+	case len(args) >= 1 && args[0] == "depot":
+		return makeDepot(context.Background(), args[1:])
 	}
 	return errors.New(usage)
 }
