@@ -103,6 +103,16 @@ func (t *AuditTotals) add(s FileStatus, size int64) {
 	[...]*AuditCount{&t.Referenced, &t.Unreferenced, &t.Young, &t.Undecided}[s].add(size)
 }
 
+// Sum adds what lies elsewhere.
+func (t *AuditTotals) Sum(u AuditTotals) {
+	for _, c := range []struct{ to, from *AuditCount }{
+		{&t.All, &u.All}, {&t.Referenced, &u.Referenced}, {&t.Unreferenced, &u.Unreferenced}, {&t.Young, &u.Young}, {&t.Undecided, &u.Undecided},
+	} {
+		c.to.Files += c.from.Files
+		c.to.Bytes += c.from.Bytes
+	}
+}
+
 // AuditFailure is something that could not be read.
 type AuditFailure struct {
 	URI     string    `json:"path"`

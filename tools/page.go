@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/drey-state/drey/storage"
 )
@@ -26,9 +24,12 @@ var pageJS string
 // Bounds of the page, which must open in a browser however much was found.
 const (
 	mostPageRows   = 1000 // of a table
-	mostPageFiles  = 200  // of each status
-	mostTimelines  = 30
-	mostTimelineOf = 400 // checkpoints of one job
+	mostPageFiles  = 50   // of each cause
+	mostPageLines  = 20   // of an alert
+	mostPageFirst  = 5    // of an alert that has a table
+	mostTimelines  = 60
+	mostTimelineOf = 400  // checkpoints of one job
+	mostBars       = 3000 // checkpoints in all timelines
 )
 
 // page is what the template shows.
@@ -38,27 +39,35 @@ type page struct {
 	Policy string
 
 	Roots     []string
+	Base      string
 	Now       string
 	Grace     string
-	Alerts    []pageAlert
 	Tiles     []pageTile
 	Share     []pageSegment
+	Alerts    []pageAlert
+	Usage     []pageTable // before the timelines
 	Timelines []pageTimeline
 	Fewer     string // which timelines are left out
 	Tables    []pageTable
+	Next      []AuditStep
 
-	root string // if there is only one
+	root string // where shown paths begin; "" if they are whole
 }
 
-// pageAlert is something that the reader must know before the numbers.
+// pageAlert is something that the reader must know before trusting the numbers.
 type pageAlert struct {
 	Title string
 	Lines []string
 	More  int
+	Table string // that has all of them
 }
 
+// pageTile is a number at the top.
 type pageTile struct {
-	Name, Size, Files, Class string
+	Name        string
+	Bytes       int64
+	Size, Files string
+	Note, Class string
 }
 
 // pageSegment is a part of a bar; Percent is its width.
@@ -68,8 +77,10 @@ type pageSegment struct {
 	Title   string
 }
 
+// pageTable is a table, or what there is to say instead.
 type pageTable struct {
 	ID, Title, Note string
+	Empty           string
 	Columns         []pageColumn
 	Rows            [][]pageCell
 }
@@ -77,20 +88,20 @@ type pageTable struct {
 type pageColumn struct {
 	Name    string
 	Numeric bool
-	Help    string
 }
 
-// pageCell is a cell of a table. Sort is what it is sorted by if that is not the text.
+// pageCell is a cell of a table.
 type pageCell struct {
 	Dir, Text string // Dir is a less prominent beginning
-	Sort      string
+	Full      string // what both are short for
+	Sort      string // what it is sorted by if that is neither Full nor the text
 	Class     string
-	Title     string
 	Bar       []pageSegment
 }
 
 // WritePage writes an audit as one HTML page, which needs no network and no other file. Its
-// size is bounded: of long lists it has the largest entries, and says how many there are.
+// size is bounded: of long lists it has the largest entries, and says how many there are. It may
+// be called concurrently.
 func WritePage(w io.Writer, r *AuditReport) error {
 	t, err := template.New("page").Parse(pageHTML)
 	if err != nil {
@@ -99,20 +110,45 @@ func WritePage(w io.Writer, r *AuditReport) error {
 	sum := sha256.Sum256([]byte(pageJS))
 	p := &page{
 		CSS: template.CSS(pageCSS), JS: template.JS(pageJS),
-		Policy: "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
+		Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
 		Now:    pageTime(r.Now), Grace: pageAge(time.Duration(r.GraceSeconds) * time.Second),
+		root: commonRoot(r.Roots),
 	}
 	for _, root := range r.Roots {
 		p.Roots = append(p.Roots, pageName(root))
 	}
-	if len(r.Roots) == 1 {
-		p.root = r.Roots[0]
-	}
-	p.alerts(r)
+	p.Base = pageName(p.root)
 	p.totals(r)
+	p.alerts(r)
+	p.jobs(r)
+	p.usage(r)
 	p.timelines(r)
 	p.tables(r)
+	for _, s := range r.Next() {
+		p.Next = append(p.Next, AuditStep{pageName(s.Why), pageName(s.Command)})
+	}
 	return t.Execute(w, p)
+}
+
+// commonRoot is the lowest directory that holds all roots, "" if that is not below the top of a store.
+func commonRoot(roots []string) string {
+	if len(roots) == 0 {
+		return ""
+	}
+	common := roots[0]
+	for _, r := range roots[1:] {
+		for {
+			if _, ok := storage.Rel(common, r); ok {
+				break
+			}
+			up := storage.Dir(common)
+			if up == common {
+				return ""
+			}
+			common = up
+		}
+	}
+	return common
 }
 
 func (p *page) alerts(r *AuditReport) {
@@ -120,11 +156,10 @@ func (p *page) alerts(r *AuditReport) {
 		if len(lines) == 0 {
 			return
 		}
-		a := pageAlert{Title: title}
-		for _, l := range lines[:min(len(lines), 20)] {
+		a := pageAlert{Title: title, More: max(0, len(lines)-mostPageLines)}
+		for _, l := range lines[:min(len(lines), mostPageLines)] {
 			a.Lines = append(a.Lines, pageName(l))
 		}
-		a.More = len(lines) - len(a.Lines)
 		p.Alerts = append(p.Alerts, a)
 	}
 	failures := func(list []AuditFailure) (lines []string) {
@@ -134,10 +169,17 @@ func (p *page) alerts(r *AuditReport) {
 		return lines
 	}
 	add("Metadata that can't be read: what counts as unreferenced may be in use by it", failures(r.Unreadable))
-	add("Directories that could not be listed", failures(r.Unlisted))
+	add("Directories that could not be listed: not everything was seen", failures(r.Unlisted))
 	add("Beside the roots and not in scope: may use files that count as unreferenced here", r.Siblings)
-	if r.Missing+r.WrongSize+r.Unseen > 0 {
-		p.Alerts = append(p.Alerts, pageAlert{Title: fmt.Sprintf("Files of snapshots: %d missing, %d of the wrong size, %d that could not be looked at; see Problems", r.Missing, r.WrongSize, r.Unseen)})
+	if n := r.Missing + r.WrongSize + r.Unseen; n > 0 {
+		a := pageAlert{Table: "problems", Title: fmt.Sprintf("Files of snapshots: %d missing, %d of the wrong size, %d that could not be looked at", r.Missing, r.WrongSize, r.Unseen)}
+		for f := range r.Problems() {
+			if a.Lines = append(a.Lines, f.Problem+": "+pageName(f.URI)); len(a.Lines) == mostPageFirst {
+				break
+			}
+		}
+		a.More = n - len(a.Lines)
+		p.Alerts = append(p.Alerts, a)
 	}
 }
 
@@ -151,11 +193,21 @@ func byState(t *AuditTotals) [4]AuditCount {
 }
 
 func (p *page) totals(r *AuditReport) {
-	p.Tiles = []pageTile{{"all files", pageSize(r.Totals.All.Bytes), pageCount(r.Totals.All.Files, "file"), "all"}}
-	for i, c := range byState(&r.Totals) {
-		p.Tiles = append(p.Tiles, pageTile{pageStates[i].name, pageSize(c.Bytes), pageCount(c.Files, "file"), pageStates[i].class})
+	all := r.Totals.All
+	p.Tiles = []pageTile{{"all files", all.Bytes, pageSize(all.Bytes), pageCount(all.Files, "file"), fmt.Sprintf("%s of %s", pageCount(int64(len(r.Snapshots)), "snapshot"), pageCount(int64(len(r.Jobs)), "job")), "all"}}
+	free := "what gc can free"
+	if !r.settled() {
+		free = "not certain: see below"
 	}
-	p.Share = segments(&r.Totals, r.Totals.All.Bytes)
+	for i, c := range byState(&r.Totals) {
+		note := [...]string{"used by a snapshot", free, "a checkpoint may need it yet", "kept: no more can be said"}[i]
+		files := pageCount(c.Files, "file")
+		if all.Bytes > 0 && c.Bytes > 0 {
+			files += fmt.Sprintf(", %.1f %%", 100*float64(c.Bytes)/float64(all.Bytes))
+		}
+		p.Tiles = append(p.Tiles, pageTile{pageStates[i].name, c.Bytes, pageSize(c.Bytes), files, note, pageStates[i].class})
+	}
+	p.Share = segments(&r.Totals, all.Bytes)
 }
 
 // segments is the bar of a total, of a width in proportion to whole.
@@ -168,75 +220,4 @@ func segments(t *AuditTotals, whole int64) (list []pageSegment) {
 		}
 	}
 	return list
-}
-
-// pageName keeps a name from changing how the page reads: it has no control characters, and none that turn the direction of text.
-func pageName(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == unicode.ReplacementChar {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
-}
-
-// path is the cell of a URI. Where there is one root, what is below it is shown from there on.
-func (p *page) path(uri string) pageCell {
-	shown := uri
-	if rest, ok := storage.Rel(p.root, uri); ok && p.root != "" && rest != "" {
-		shown = rest
-	}
-	base := storage.Base(uri)
-	return pageCell{Dir: pageName(strings.TrimSuffix(shown, base)), Text: pageName(base), Sort: pageName(uri), Class: "path", Title: pageName(uri)}
-}
-
-func pageText(s string) pageCell { return pageCell{Text: pageName(s)} }
-
-func pageNumber(n int64) pageCell {
-	return pageCell{Text: fmt.Sprint(n), Sort: fmt.Sprint(n), Class: "number"}
-}
-
-func pageBytes(n int64) pageCell {
-	return pageCell{Text: pageSize(n), Sort: fmt.Sprint(n), Class: "number"}
-}
-
-func pageWhen(t time.Time) pageCell {
-	if t.IsZero() {
-		return pageCell{Text: "unknown", Sort: "0"}
-	}
-	return pageCell{Text: pageTime(t), Sort: fmt.Sprint(t.Unix()), Class: "time"}
-}
-
-func pageTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
-
-func pageAge(d time.Duration) string {
-	switch {
-	case d >= 48*time.Hour:
-		return pageCount(int64(d/(24*time.Hour)), "day")
-	case d >= 2*time.Hour:
-		return pageCount(int64(d/time.Hour), "hour")
-	case d >= 2*time.Minute:
-		return pageCount(int64(d/time.Minute), "minute")
-	}
-	return pageCount(int64(d/time.Second), "second")
-}
-
-func pageCount(n int64, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
-}
-
-func pageSize(n int64) string {
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	f, unit := float64(n), ""
-	for _, unit = range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
-		if f /= 1024; f < 1024 {
-			break
-		}
-	}
-	return fmt.Sprintf("%.1f %s", f, unit)
 }

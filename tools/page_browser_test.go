@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ import (
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // browser starts a headless browser, or skips the test.
@@ -87,12 +89,18 @@ func watch(ctx context.Context) *visit {
 	return v
 }
 
-// outside lists what reaches over an edge of the window, or has more content than it shows.
-const outside = `Array.from(document.querySelectorAll("body *")).filter(function (e) {
-	var r = e.getBoundingClientRect();
-	if (r.width === 0) { return false; }
-	return r.right > window.innerWidth + 0.5 || r.left < -0.5 || (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline");
-}).map(function (e) { return e.tagName + " " + (e.getAttribute("class") || "") + " " + e.textContent.slice(0, 60); })`
+// outside lists what reaches over an edge of the window, or has more content than it shows; of what is in a box that
+// scrolls, that counts only if the window is wide.
+const outside = `(function () {
+	var list = Array.from(document.querySelectorAll("body *")).filter(function (e) {
+		var r = e.getBoundingClientRect();
+		var box = e.parentElement.closest(".box"), narrow = window.innerWidth < 860;
+		if (r.width === 0 || box && narrow || narrow && e.matches(".box")) { return narrow && e.matches(".box") && r.right > window.innerWidth + 0.5; }
+		return r.right > window.innerWidth + 0.5 || r.left < -0.5 || (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline");
+	}).map(function (e) { return e.tagName + " " + (e.getAttribute("class") || "") + " " + e.textContent.slice(0, 60); });
+	if (document.documentElement.scrollWidth > window.innerWidth) { list.push("the page scrolls to " + document.documentElement.scrollWidth); }
+	return list;
+})()`
 
 // faint lists texts with less contrast than 4.5 to 1 (WCAG AA) to what is behind them.
 const faint = `(function () {
@@ -108,19 +116,99 @@ const faint = `(function () {
 		}
 		return "rgb(255, 255, 255)";
 	}
-	return Array.from(document.querySelectorAll("h1, h2, small, p, li, td, th button, .tile span, figcaption span, .ticks span, .dir, .more")).filter(function (e) {
+	return Array.from(document.querySelectorAll("h1, h2, small, p, a, li, td, th button, code, summary, .full, .tile span, figcaption span, .ticks span, .labels span, .dir, .more")).filter(function (e) {
 		var a = light(getComputedStyle(e).color), b = light(behind(e));
 		return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5;
 	}).map(function (e) { return e.tagName + " " + (e.getAttribute("class") || "") + " " + e.textContent.slice(0, 40); });
 })()`
+
+// contents gives what each table holds: its columns, and of each row what it is sorted by.
+const contents = `(function () {
+	var all = {};
+	document.querySelectorAll("section table").forEach(function (t) {
+		all[t.closest("section").id] = {
+			columns: Array.from(t.tHead.rows[0].cells).map(function (c) { return c.textContent; }),
+			numeric: Array.from(t.tHead.rows[0].cells).map(function (c) { return getComputedStyle(c).textAlign === "right"; }),
+			rows: Array.from(t.tBodies[0].rows).map(function (r) {
+				return Array.from(r.cells).map(function (c) {
+					var full = c.querySelector(".full");
+					return c.dataset.sort !== undefined ? c.dataset.sort : full ? full.textContent : c.textContent;
+				});
+			})
+		};
+	});
+	return all;
+})()`
+
+// pageContent is what contents gives of a table.
+type pageContent struct {
+	Columns []string
+	Numeric []bool
+	Rows    [][]string
+}
+
+func (c pageContent) column(i int) (list []string) {
+	for _, r := range c.Rows {
+		list = append(list, r[i])
+	}
+	return list
+}
+
+// sortAll clicks each header of each table twice, and gives what the table then says of itself and holds in that column.
+const sortAll = `(function () {
+	var all = {}, compare = new Intl.Collator("en", {numeric: true}).compare;
+	document.querySelectorAll("section table").forEach(function (t) {
+		var heads = Array.from(t.tHead.rows[0].cells);
+		all[t.closest("section").id] = heads.map(function (h, i) {
+			return [0, 1].map(function () {
+				h.querySelector("button").click();
+				var keys = Array.from(t.tBodies[0].rows).map(function (r) {
+					var c = r.cells[i], full = c.querySelector(".full");
+					return c.dataset.sort !== undefined ? c.dataset.sort : full ? full.textContent : c.textContent;
+				});
+				return {
+					sorted: heads.map(function (x) { return x.getAttribute("aria-sort") || ""; }),
+					keys: keys,
+					natural: keys.every(function (k, j) { return j === 0 || compare(keys[j-1], k) <= 0; }),
+					reverse: keys.every(function (k, j) { return j === 0 || compare(keys[j-1], k) >= 0; })
+				};
+			});
+		});
+	});
+	return all;
+})()`
+
+type pageSorted struct {
+	Sorted           []string
+	Keys             []string
+	Natural, Reverse bool
+}
+
+// look is a page in a browser.
+type look struct {
+	*testing.T
+	ctx context.Context
+}
+
+func (l look) do(actions ...chromedp.Action) {
+	l.Helper()
+	if err := chromedp.Run(l.ctx, actions...); err != nil {
+		l.Fatal(err)
+	}
+}
 
 // TestPageInBrowser opens the page with few and with many checkpoints, wide and narrow, light and dark. With
 // -artifacts it leaves pictures.
 func TestPageInBrowser(t *testing.T) {
 	start := browser(t)
 	for _, checkpoints := range []int{3, 300} {
+		report := pageDepot(t, pageTreeOf(checkpoints))
+		data := pageOf(t, report)
+		if len(data) > 640<<10 {
+			t.Errorf("%d checkpoints: %d bytes", checkpoints, len(data))
+		}
 		name := filepath.Join(t.ArtifactDir(), fmt.Sprintf("audit-%d.html", checkpoints))
-		if err := os.WriteFile(name, pageOf(t, pageDepot(t, checkpoints, 400)), 0o666); err != nil {
+		if err := os.WriteFile(name, data, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		for _, width := range []int64{1280, 390} {
@@ -128,27 +216,20 @@ func TestPageInBrowser(t *testing.T) {
 				t.Run(fmt.Sprintf("%d/%d/%s", checkpoints, width, scheme), func(t *testing.T) {
 					ctx, cancel := chromedp.NewContext(start)
 					defer cancel()
-					lookAt(ctx, t, name, width, scheme)
+					lookAt(look{t, ctx}, name, width, scheme, report)
 				})
 			}
 		}
 	}
 }
 
-func lookAt(ctx context.Context, t *testing.T, name string, width int64, scheme string) {
-	t.Helper()
-	v := watch(ctx)
-	var wide, pale []string
+func lookAt(l look, name string, width int64, scheme string, report *AuditReport) {
+	v := watch(l.ctx)
+	var pale []string
 	var picture []byte
 	var title string
 	var scripts, timelines int
-	do := func(actions ...chromedp.Action) {
-		t.Helper()
-		if err := chromedp.Run(ctx, actions...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	do(network.Enable(), log.Enable(),
+	l.do(network.Enable(), log.Enable(),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
 		chromedp.EmulateViewport(width, 900),
 		chromedp.Navigate("file://"+name),
@@ -156,108 +237,169 @@ func lookAt(ctx context.Context, t *testing.T, name string, width int64, scheme 
 		chromedp.Evaluate(`document.scripts.length`, &scripts),
 		chromedp.Evaluate(`document.querySelectorAll(".timeline").length`, &timelines),
 		chromedp.FullScreenshot(&picture, 100),
-		chromedp.Evaluate(outside, &wide),
 		chromedp.Evaluate(faint, &pale),
 	)
 	shot := fmt.Sprintf("%s-%d-%s.png", strings.TrimSuffix(name, ".html"), width, scheme)
 	if err := os.WriteFile(shot, picture, 0o666); err != nil {
-		t.Fatal(err)
+		l.Fatal(err)
 	}
-	if title != "Audit of Flink's storage" || scripts != 1 || timelines != 2 {
-		t.Errorf("%q with %d scripts and %d timelines", title, scripts, timelines)
+	want := 0
+	for i := range report.Jobs {
+		want += min(1, report.Jobs[i].Checkpoints)
 	}
-	if len(wide) > 0 {
-		t.Errorf("at a width of %d: %d elements overflow: %q", width, len(wide), wide[:min(len(wide), 10)])
+	if title != "Audit of Flink's storage" || scripts != 1 || timelines != want {
+		l.Errorf("%q with %d scripts and %d timelines", title, scripts, timelines)
 	}
 	if len(pale) > 0 {
-		t.Errorf("%s: %d texts can hardly be read: %q", scheme, len(pale), pale[:min(len(pale), 10)])
+		l.Errorf("%s: %d texts can hardly be read: %q", scheme, len(pale), pale[:min(len(pale), 10)])
 	}
-	sorting(t, do, width)
+	l.fits(width)
+	if scheme == "light" {
+		before := map[string]pageContent{}
+		l.do(chromedp.Evaluate(contents, &before))
+		sameFigures(l, before, report)
+		l.shown(len(before["snapshots"].Rows))
+		l.hands()
+		if width > 860 {
+			l.sorts(before)
+		}
+	}
+	// Everything in full.
+	l.do(chromedp.Evaluate(`document.querySelectorAll("details").forEach(function (d) { d.open = true; })`, nil))
+	l.fits(width)
 
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.messages) > 0 {
-		t.Errorf("the browser says %q", v.messages)
+		l.Errorf("the browser says %q", v.messages)
 	}
 	for _, r := range v.requests {
 		if r != "file://"+name && r != "data:," {
-			t.Errorf("the page asks for %s", r)
+			l.Errorf("the page asks for %s", r)
 		}
 	}
 }
 
-// sorting sorts the table of snapshots by what they use, by name, and shows all of it.
-func sorting(t *testing.T, do func(...chromedp.Action), width int64) {
-	t.Helper()
-	column := func(n int) (list []string) {
-		t.Helper()
-		do(chromedp.Evaluate(fmt.Sprintf(`Array.from(document.querySelectorAll("#snapshots tbody tr")).map(function (r) { return r.cells[%d].getAttribute("data-sort"); })`, n), &list))
-		return list
+func (l look) fits(width int64) {
+	l.Helper()
+	var wide []string
+	l.do(chromedp.Evaluate(outside, &wide))
+	if len(wide) > 0 {
+		l.Errorf("at a width of %d: %d elements overflow: %q", width, len(wide), wide[:min(len(wide), 10)])
 	}
-	numbers := func(list []string) (out []int) {
-		t.Helper()
-		for _, s := range list {
-			n, err := strconv.Atoi(s)
-			if err != nil {
-				t.Fatal(err)
+}
+
+// shown looks at how many rows of the snapshots show, and shows all.
+func (l look) shown(rows int) {
+	l.Helper()
+	const visible = `Array.from(document.querySelectorAll("#snapshots tbody tr")).filter(function (r) { return r.getBoundingClientRect().height > 0; }).length`
+	var n int
+	if l.do(chromedp.Evaluate(visible, &n)); n != min(25, rows) {
+		l.Errorf("%d rows show, want %d", n, min(25, rows))
+	}
+	if rows > 25 {
+		if l.do(chromedp.Click("#snapshots .more", chromedp.ByQuery), chromedp.Evaluate(visible, &n)); n != rows {
+			l.Errorf("%d of %d rows show", n, rows)
+		}
+		if l.do(chromedp.Click("#snapshots .more", chromedp.ByQuery), chromedp.Evaluate(visible, &n)); n != 25 {
+			l.Errorf("%d rows show, want 25 again", n)
+		}
+	}
+}
+
+// hands sorts with the mouse and with the keyboard, and has a name shown in full.
+func (l look) hands() {
+	l.Helper()
+	sorted := func(want string) {
+		l.Helper()
+		var got string
+		l.do(chromedp.Evaluate(`Array.from(document.querySelectorAll("#snapshots th")).map(function (h) { return h.getAttribute("aria-sort") || "-"; }).join(" ")`, &got))
+		if got = strings.Trim(strings.ReplaceAll(" "+got+" ", " -", " "), " "); got != want {
+			l.Errorf("sorted %q, want %q", got, want)
+		}
+	}
+	sorted("")
+	l.do(chromedp.Click("#snapshots th:nth-child(7) button", chromedp.ByQuery))
+	sorted("descending")
+	l.do(chromedp.KeyEvent(kb.Enter))
+	sorted("ascending")
+	l.do(chromedp.KeyEvent(" "))
+	sorted("descending")
+	l.do(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	var heading string
+	if l.do(chromedp.Evaluate(`document.querySelector("#snapshots th[aria-sort]").textContent`, &heading)); heading != "own" {
+		l.Errorf("after the tab key %q is sorted by", heading)
+	}
+	const tall = `document.querySelector("#snapshots td .full").checkVisibility()`
+	var before, after bool
+	l.do(chromedp.Evaluate(tall, &before), chromedp.Click("#snapshots td summary", chromedp.ByQuery), chromedp.Evaluate(tall, &after))
+	if before || !after {
+		l.Errorf("the full name shows: %v, and after a click %v", before, after)
+	}
+}
+
+// sorts sorts every table by every column, both ways.
+func (l look) sorts(before map[string]pageContent) {
+	l.Helper()
+	sorted, after := map[string][][2]pageSorted{}, map[string]pageContent{}
+	l.do(chromedp.Evaluate(sortAll, &sorted), chromedp.Evaluate(contents, &after))
+	for id, table := range before {
+		for i, name := range table.Columns {
+			for k, got := range sorted[id][i] {
+				// Numbers show the largest first, names the first.
+				up := k == 1
+				if !table.Numeric[i] {
+					up = k == 0
+				}
+				state := make([]string, len(table.Columns))
+				state[i] = map[bool]string{true: "ascending", false: "descending"}[up]
+				if !slices.Equal(got.Sorted, state) {
+					l.Errorf("%s by %s: aria-sort is %q", id, name, got.Sorted)
+				}
+				want := table.column(i)
+				if table.Numeric[i] {
+					slices.SortFunc(want, func(a, b string) int { return cmp.Compare(number(l, a), number(l, b)) })
+					if !up {
+						slices.Reverse(want)
+					}
+					if !slices.Equal(got.Keys, want) {
+						l.Errorf("%s by %s, ascending %v: %q", id, name, up, got.Keys[:min(10, len(want))])
+					}
+					continue
+				}
+				if up && !got.Natural || !up && !got.Reverse || !slices.Equal(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got.Keys))) {
+					l.Errorf("%s by %s, ascending %v: %q", id, name, up, got.Keys[:min(10, len(want))])
+				}
 			}
-			out = append(out, n)
 		}
-		return out
-	}
-	choose := func(n int, down bool) {
-		t.Helper()
-		if width > 860 {
-			do(chromedp.Click(fmt.Sprintf("#snapshots th:nth-child(%d) button", n+1), chromedp.ByQuery))
-			return
+		// No row came apart or was lost.
+		if !slices.Equal(joined(table.Rows), joined(after[id].Rows)) {
+			l.Errorf("%s holds other rows after sorting", id)
 		}
-		order := "up"
-		if down {
-			order = "down"
-		}
-		do(chromedp.Evaluate(fmt.Sprintf(`(function () {
-			var s = document.querySelector("#snapshots").parentNode.querySelector("select");
-			s.value = "%d %s";
-			s.dispatchEvent(new Event("change"));
-		})()`, n, order), nil))
-	}
-	const size, snapshot = 4, 0
-	before := numbers(column(size))
-	if slices.IsSortedFunc(before, func(a, b int) int { return b - a }) {
-		t.Fatal("the table is sorted before it was asked for")
-	}
-	choose(size, true)
-	after := numbers(column(size))
-	want := slices.Clone(before)
-	slices.Sort(want)
-	slices.Reverse(want)
-	if !slices.Equal(after, want) {
-		t.Errorf("by size, the largest first: %v", after)
-	}
-	choose(size, false)
-	slices.Reverse(want)
-	if after = numbers(column(size)); !slices.Equal(after, want) {
-		t.Errorf("by size, the smallest first: %v", after)
-	}
-	choose(snapshot, false)
-	var names []string
-	for _, n := range column(snapshot) {
-		names = append(names, n[strings.LastIndexByte(n, '/')+1:])
 	}
 	// Numbers in names count as numbers.
-	if i, j := slices.Index(names, "chk-101"), slices.Index(names, "chk-102"); i < 0 || j != i+1 {
-		t.Errorf("by name: chk-101 is at %d, chk-102 at %d", i, j)
+	names := sorted["snapshots"][0][0].Keys
+	i := slices.IndexFunc(names, func(s string) bool { return strings.HasSuffix(s, "/chk-95") })
+	if i < 0 || !strings.HasSuffix(names[i+1], "/chk-96") {
+		l.Errorf("chk-95 is at %d of %q", i, names)
 	}
-	visible := `Array.from(document.querySelectorAll("#snapshots tbody tr")).filter(function (r) { return r.getBoundingClientRect().height > 0; }).length`
-	var shown int
-	do(chromedp.Evaluate(visible, &shown))
-	if shown != min(25, len(before)) {
-		t.Errorf("%d rows show, want %d", shown, min(25, len(before)))
+}
+
+func number(t look, s string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(before) > 25 {
-		do(chromedp.Evaluate(`document.querySelector("#snapshots").parentNode.querySelector(".more").click()`, nil), chromedp.Evaluate(visible, &shown))
-		if shown != len(before) {
-			t.Errorf("%d of %d rows show", shown, len(before))
-		}
+	return n
+}
+
+// joined gives rows in an order of their own, to be compared.
+func joined(rows [][]string) []string {
+	list := make([]string, len(rows))
+	for i, r := range rows {
+		list[i] = strings.Join(r, " | ")
 	}
+	slices.Sort(list)
+	return list
 }

@@ -16,11 +16,15 @@ type pageTimeline struct {
 	Largest   string
 	Width     float64
 	MaxPixels int
+	Wide      bool
 	Bars      []pageBar
-	Bands     []string // points of polygons
+	Bands     []string    // points of polygons
+	Labels    []pageLabel // of each bar if they are few
 	Ticks     []string
 	Fewer     string
 }
+
+type pageLabel struct{ Name, Size, Shared string }
 
 type pageBar struct {
 	X, Width          float64
@@ -34,6 +38,11 @@ type pageBar struct {
 const (
 	barStep  = 10.0
 	barWidth = 7.0
+
+	barPixels  = 84  // the width of barStep at most
+	sidePixels = 500 // of those that stand side by side, at most
+	mostLabels = 4
+	mostTicks  = 5
 )
 
 func (p *page) timelines(r *AuditReport) {
@@ -54,12 +63,14 @@ func (p *page) timelines(r *AuditReport) {
 		size[r.Jobs[i].Dir] = r.Jobs[i].Totals.All.Bytes
 	}
 	slices.SortStableFunc(jobs, func(a, b string) int { return cmp.Compare(size[b], size[a]) })
-	if len(jobs) > mostTimelines {
-		p.Fewer = fmt.Sprintf("The %d largest of %d jobs with retained checkpoints.", mostTimelines, len(jobs))
-		jobs = jobs[:mostTimelines]
-	}
-	for _, j := range jobs {
-		p.Timelines = append(p.Timelines, newTimeline(p.path(j), byJob[j]))
+	bars := 0
+	for i, j := range jobs {
+		t := newTimeline(p.wholePath(j), byJob[j])
+		if bars += len(t.Bars); bars > mostBars || i == mostTimelines {
+			p.Fewer = fmt.Sprintf("The %d largest of %s jobs with retained checkpoints; for the others see the table of snapshots.", i, grouped(int64(len(jobs))))
+			break
+		}
+		p.Timelines = append(p.Timelines, t)
 	}
 }
 
@@ -79,9 +90,12 @@ func newTimeline(job pageCell, list []*AuditSnapshot) pageTimeline {
 		largest = max(largest, wholeOf(s).Bytes)
 	}
 	scale := func(n int64) float64 { return 100 * float64(n) / float64(largest) }
-	t.Largest = pageSize(largest)
-	t.Width = barStep*float64(len(list)) - (barStep - barWidth)
-	t.MaxPixels = 72 * len(list)
+	if len(list) > 1 {
+		t.Largest = pageSize(largest)
+	}
+	t.Width = barStep * float64(len(list))
+	t.MaxPixels = barPixels * len(list)
+	t.Wide = t.MaxPixels > sidePixels
 	for i, s := range list {
 		whole := wholeOf(s).Bytes
 		kept := s.Kept.Bytes
@@ -103,14 +117,27 @@ func newTimeline(job pageCell, list []*AuditSnapshot) pageTimeline {
 		}
 		t.Bars = append(t.Bars, b)
 	}
-	first, last := list[0], list[len(list)-1]
 	t.Title = pageCount(int64(len(list)), "retained checkpoint")
-	tick := func(s *AuditSnapshot) {
-		t.Ticks = append(t.Ticks, pageName(storage.Base(s.Dir()))+" "+pageTime(s.ModTime))
-	}
-	tick(first)
-	if len(list) > 1 {
-		tick(last)
-	}
+	t.label(list)
 	return t
+}
+
+// label says of few bars each what it is, and of many where some are.
+func (t *pageTimeline) label(list []*AuditSnapshot) {
+	name := func(s *AuditSnapshot) string { return shortened(pageName(storage.Base(s.Dir())), longSegment) }
+	if len(list) <= mostLabels {
+		for i, s := range list {
+			l := pageLabel{Name: name(s), Size: pageSize(wholeOf(s).Bytes)}
+			if i+1 < len(list) {
+				l.Shared = pageSize(list[i+1].Kept.Bytes) + " with next"
+			}
+			t.Labels = append(t.Labels, l)
+		}
+		return
+	}
+	n := min(len(list), mostTicks)
+	for i := range n {
+		s := list[i*(len(list)-1)/(n-1)]
+		t.Ticks = append(t.Ticks, name(s)+" "+pageTime(s.ModTime))
+	}
 }

@@ -22,6 +22,10 @@ each job its checkpoints, completed, in progress, aborted and superseded; of eac
 shares, and what deleting it would free; what it uses of other jobs' directories; which files of snapshots are missing
 or of the wrong size; and which files no snapshot uses, how old they are, and why they may be there. Nothing is changed.
 
+Of a snapshot it shows the version of the metadata, how many bytes are its own (in its directory), shared (elsewhere in its job) and
+foreign (in directories of other jobs and savepoints), how many deleting it frees as only it uses them, and how many it has in common
+with the checkpoint before it. At the end stands what to do next, with command lines that change nothing.
+
 Name as roots all directories that hold snapshots which may use each other's files: of all jobs that were restored
 from one another, with their savepoints, and of the changelog. A snapshot that is not in scope is not seen to use anything.
 
@@ -35,7 +39,7 @@ does; if somebody does, the exit code is 3. --pointers reads paths of snapshots 
 the Kubernetes operator holds them, and says whether each can be restored, and what can be instead.
 
 --html writes a page for a browser as well: usage by job and kind, the retained checkpoints with what they share, tables that can be
-sorted. It is one file that needs no network, and of long lists it has the largest entries.
+sorted. It is one file that needs no network, and of long lists it has the largest entries; --json has all.
 
 EXAMPLES
   drey audit s3://bucket/ckpt s3://bucket/savepoints

@@ -35,6 +35,7 @@ func showAudit(w *bufio.Writer, d auditDocument, all bool) {
 		t.need(n)
 	}
 	t.pointers()
+	t.next()
 }
 
 func (t *auditText) p(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", args...) }
@@ -111,12 +112,20 @@ func (t *auditText) totals(indent string, s tools.AuditTotals) {
 }
 
 func (t *auditText) usage(list []tools.AuditUsage) {
+	var all tools.AuditTotals
 	lines := []string{"  area\treferenced\tunreferenced\ttoo young\tundecided"}
 	for _, u := range list {
-		s := u.Totals
-		lines = append(lines, fmt.Sprintf("  %s\t%s\t%s\t%s\t%s", u.Area, counted(s.Referenced), counted(s.Unreferenced), counted(s.Young), counted(s.Undecided)))
+		all.Sum(u.Totals)
+		lines = append(lines, usageLine(string(u.Area), u.Totals))
+	}
+	if len(list) > 1 {
+		lines = append(lines, usageLine("all", all))
 	}
 	t.table(lines)
+}
+
+func usageLine(area string, s tools.AuditTotals) string {
+	return fmt.Sprintf("  %s\t%s\t%s\t%s\t%s", area, counted(s.Referenced), counted(s.Unreferenced), counted(s.Young), counted(s.Undecided))
 }
 
 func (t *auditText) job(j *tools.AuditJob) {
@@ -134,7 +143,7 @@ func (t *auditText) job(j *tools.AuditJob) {
 
 // snapshots shows those of a job, or with "" the others.
 func (t *auditText) snapshots(job string) {
-	lines := []string{"  snapshot\tkind\tage\tversion\town\tshared\tforeign\tonly its\tas before\tstate"}
+	lines := []string{"  snapshot\tid\tkind\tage\tversion\town\tshared\tforeign\tfrees\twith previous\tstate"}
 	for i := range t.d.Snapshots {
 		s := &t.d.Snapshots[i]
 		if s.Job != job {
@@ -148,7 +157,7 @@ func (t *auditText) snapshots(job string) {
 		if !s.Complete() {
 			state = fmt.Sprintf("%d missing, %d of wrong size, %d not looked at", s.Missing, s.WrongSize, s.Unseen)
 		}
-		lines = append(lines, fmt.Sprintf("  %s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s", printable(name), s.Kind, t.ageAt(s.ModTime), s.Version,
+		lines = append(lines, fmt.Sprintf("  %s\t%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s", printable(name), s.CheckpointID, s.Kind, t.ageAt(s.ModTime), s.Version,
 			size(s.Own.Bytes), size(s.Shared.Bytes), size(s.Foreign.Bytes), size(s.Exclusive.Bytes), size(s.Kept.Bytes), state))
 	}
 	if len(lines) > 1 {
@@ -182,12 +191,15 @@ func (t *auditText) foreign() {
 	}
 	t.p("")
 	t.p("USES OF OTHER JOBS' AND SAVEPOINTS' FILES")
-	for _, f := range t.d.Foreign {
-		owner := f.Owner
-		if owner == "" {
-			owner = "places outside of Flink's directories"
+	for i, f := range t.d.Foreign {
+		if i == 0 || f.Owner != t.d.Foreign[i-1].Owner {
+			owner := f.Owner
+			if owner == "" {
+				owner = "places outside of Flink's directories"
+			}
+			t.p("  of %s, of whose files %d are in use:", printable(owner), f.OfAll)
 		}
-		t.p("  %s uses %s of the %d in use of %s", printable(f.Snapshot), counted(f.AuditCount), f.OfAll, printable(owner))
+		t.p("    %s uses %s", printable(strings.TrimSuffix(f.Snapshot, "/"+tools.MetadataName)), counted(f.AuditCount))
 	}
 }
 
@@ -236,6 +248,9 @@ func (t *auditText) unused() {
 		lines = append(lines, fmt.Sprintf("  %s\t%d\t%s\t%s\t%s", month, g.Files, size(g.Bytes), g.Status, g.Cause))
 	}
 	t.table(lines)
+	if t.d.Totals.Young.Files > 0 {
+		t.p("  too young is what was written less than %s ago, or less than that before the newest completed checkpoint of its job, or later", ageOf(time.Duration(t.d.GraceSeconds)*time.Second))
+	}
 	if t.all {
 		for f := range t.d.Files() {
 			t.file(f)
@@ -306,6 +321,22 @@ func (t *auditText) pointers() {
 		t.p("  %s: %s", printable(c.Pointer), printable(text))
 		if c.Instead != "" {
 			t.p("    the newest complete checkpoint of the same job: %s", printable(c.Instead))
+		}
+	}
+}
+
+// next says what can be done about it.
+func (t *auditText) next() {
+	steps := t.d.Next()
+	if len(steps) == 0 {
+		return
+	}
+	t.p("")
+	t.p("WHAT TO DO NEXT")
+	for _, s := range steps {
+		t.p("  %s", printable(s.Why))
+		if s.Command != "" {
+			t.p("    %s", printable(s.Command))
 		}
 	}
 }

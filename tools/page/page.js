@@ -1,18 +1,23 @@
 (function () {
   "use strict";
   var first = 25; // rows of a table that show at once
+  var compare = new Intl.Collator("en", { numeric: true }).compare;
 
-  function value(row, column) {
+  // What a row is sorted by: a value, the whole of a shortened name, or the text.
+  function key(row, column) {
     var cell = row.cells[column];
-    var key = cell.getAttribute("data-sort");
-    return key === null ? cell.textContent : key;
+    var value = cell.getAttribute("data-sort");
+    if (value !== null) { return value; }
+    return (cell.querySelector(".full") || cell).textContent;
   }
 
-  function element(name, text, parent) {
-    var e = document.createElement(name);
-    e.textContent = text;
-    parent.appendChild(e);
-    return e;
+  function button(text, parent, click) {
+    var b = document.createElement("button");
+    b.type = "button";
+    b.textContent = text;
+    b.addEventListener("click", click);
+    parent.appendChild(b);
+    return b;
   }
 
   document.querySelectorAll("table").forEach(function (table) {
@@ -21,68 +26,40 @@
     var all = false;
 
     function show() {
-      Array.from(body.rows).forEach(function (row, i) {
-        row.hidden = !all && i >= first;
-      });
+      Array.from(body.rows).forEach(function (row, i) { row.hidden = !all && i >= first; });
     }
 
     function sort(column, down) {
       var numeric = heads[column].classList.contains("number");
-      var rows = Array.from(body.rows);
+      var rows = Array.from(body.rows).map(function (row) { return { row: row, key: key(row, column) }; });
       rows.sort(function (a, b) {
-        var x = value(a, column), y = value(b, column);
-        var order = numeric ? Number(x) - Number(y) : x.localeCompare(y, "en", { numeric: true });
+        var order = numeric ? Number(a.key) - Number(b.key) : compare(a.key, b.key);
         return down ? -order : order;
       });
-      rows.forEach(function (row) { body.appendChild(row); });
-      heads.forEach(function (h, i) {
-        if (i === column) {
-          h.setAttribute("aria-sort", down ? "descending" : "ascending");
-        } else {
-          h.removeAttribute("aria-sort");
-        }
-      });
-      select.value = column + (down ? " down" : " up");
+      rows.forEach(function (r) { body.appendChild(r.row); });
+      heads.forEach(function (h) { h.removeAttribute("aria-sort"); });
+      heads[column].setAttribute("aria-sort", down ? "descending" : "ascending");
       show();
     }
 
-    // On a narrow screen the headers don't show.
-    var controls = element("label", "sort by ", table.parentNode);
-    controls.className = "controls";
-    table.parentNode.insertBefore(controls, table);
-    var select = element("select", "", controls);
-    element("option", "as listed", select).value = "";
-    heads.forEach(function (h, i) {
-      element("option", h.textContent + " \u25B2", select).value = i + " up";
-      element("option", h.textContent + " \u25BC", select).value = i + " down";
-    });
-    select.addEventListener("change", function () {
-      var choice = select.value.split(" ");
-      if (choice.length === 2) {
-        sort(Number(choice[0]), choice[1] === "down");
-      }
-    });
-
-    heads.forEach(function (h, i) {
-      var name = h.textContent;
-      h.textContent = "";
-      var button = element("button", name, h);
-      button.type = "button";
-      button.addEventListener("click", function () {
-        var now = h.getAttribute("aria-sort");
-        sort(i, now ? now === "ascending" : h.classList.contains("number"));
+    heads.forEach(function (head, i) {
+      var name = head.textContent;
+      head.textContent = "";
+      button(name, head, function () {
+        var now = head.getAttribute("aria-sort");
+        sort(i, now ? now === "ascending" : head.classList.contains("number"));
       });
     });
 
     if (body.rows.length > first) {
-      var more = element("button", "show all " + body.rows.length, table.parentNode);
-      more.type = "button";
-      more.className = "more";
-      more.addEventListener("click", function () {
+      var more = button("", table.closest("section"), function () {
         all = !all;
-        more.textContent = all ? "show fewer" : "show all " + body.rows.length;
+        label();
         show();
       });
+      var label = function () { more.textContent = all ? "show fewer" : "show all " + body.rows.length; };
+      more.className = "more";
+      label();
       show();
     }
   });
