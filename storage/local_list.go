@@ -9,16 +9,48 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 )
 
 // listChunk is how many names of one directory are held at a time.
-const listChunk = 256
+const listChunk = 512
+
+// lookChunk is how many of them one goroutine looks at.
+const lookChunk = 32
+
+// seenEntry is an entry that was looked at.
+type seenEntry struct {
+	fs.DirEntry
+	info fs.FileInfo
+	err  error
+}
+
+// Info implements fs.DirEntry.
+func (e seenEntry) Info() (fs.FileInfo, error) { return e.info, e.err }
+
+// look looks at the files of a chunk, many at a time: one after the other is slow on a
+// network file system, and leaves all processors but one idle on a disk.
+func look(entries []fs.DirEntry) {
+	var wg sync.WaitGroup
+	for part := range slices.Chunk(entries, lookChunk) {
+		wg.Go(func() {
+			for i, e := range part {
+				if !e.IsDir() {
+					info, err := e.Info()
+					part[i] = seenEntry{e, info, err}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
 
 // readDirChunks yields the entries of a directory, unsorted, a chunk in memory
-// at a time. After an error it ends.
-func readDirChunks(ctx context.Context, dir string) iter.Seq2[fs.DirEntry, error] {
+// at a time. With infos the files were looked at. After an error it ends.
+func readDirChunks(ctx context.Context, dir string, infos bool) iter.Seq2[fs.DirEntry, error] {
 	return func(yield func(fs.DirEntry, error) bool) {
 		d, err := os.Open(dir)
 		if err != nil {
@@ -32,6 +64,9 @@ func readDirChunks(ctx context.Context, dir string) iter.Seq2[fs.DirEntry, error
 				return
 			}
 			entries, err := d.ReadDir(listChunk)
+			if infos {
+				look(entries)
+			}
 			for _, e := range entries {
 				if !yield(e, nil) {
 					return
@@ -87,7 +122,7 @@ type walk struct {
 
 // dir yields what is in path, whose URI is uri; false to stop.
 func (w *walk) dir(path, uri string, top bool) bool {
-	for e, err := range readDirChunks(w.ctx, path) {
+	for e, err := range readDirChunks(w.ctx, path, true) {
 		if err != nil {
 			err = missing(err)
 			if !top {

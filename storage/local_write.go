@@ -347,7 +347,7 @@ func (l *Local) Clean(ctx context.Context, uris ...string) (removed int, err err
 
 func cleanDir(ctx context.Context, dir string, prefixes map[string]string) (removed int, err error) {
 	var errs []error
-	for e, err := range readDirChunks(ctx, dir) {
+	for e, err := range readDirChunks(ctx, dir, false) {
 		if err != nil {
 			if !errors.Is(missing(err), fs.ErrNotExist) {
 				for _, uri := range prefixes {
