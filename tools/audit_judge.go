@@ -80,11 +80,20 @@ func (a *audit) settle() {
 				continue
 			}
 		}
+		if key := a.registry.Key(a.held.uri(&f)); a.isCopyAlone(key) {
+			a.unreadable[storage.Join(storage.Dir(key), MetadataName)] = true
+		}
 		kept = append(kept, f)
 	}
 	a.held.list = kept
 	a.grow()
 	a.enterJobs()
+}
+
+// isCopyAlone says that a file is metadata under another name in a directory without any.
+func (a *audit) isCopyAlone(key string) bool {
+	rest, ok := strings.CutPrefix(storage.Base(key), MetadataName)
+	return ok && rest != "" && !a.layouts.snapshots[storage.Dir(key)]
 }
 
 // judgeFiles decides about every file that no snapshot uses, and counts it.

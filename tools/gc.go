@@ -46,7 +46,8 @@ type GCOptions struct {
 	Pins []Pin
 	// MaxDelete is the number of files above which deletion is refused; 0 means no limit.
 	MaxDelete int64
-	// AcceptMismatch goes on although what is listed hardly fits what the snapshots name.
+	// AcceptMismatch goes on although hardly any of what is listed is named by snapshots. It is refused all the
+	// same if snapshots name files that are listed elsewhere.
 	AcceptMismatch bool
 	// Held is what running clusters hold, asked before the call.
 	Held []*Held
@@ -158,6 +159,9 @@ func PlanGC(ctx context.Context, fsys storage.FS, roots []string, o GCOptions) (
 	}
 	if o.KeepLast < 0 || o.KeepSavepoints < 0 || o.MaxDelete < 0 {
 		return nil, fmt.Errorf("a negative number of snapshots or files to keep")
+	}
+	if o.Now.IsZero() {
+		o.Now = earliestNow(o.Held)
 	}
 	r, err := auditForGC(ctx, fsys, roots, &o)
 	if err != nil {
@@ -292,12 +296,15 @@ func (g *gc) verdictOf(i int, f *AuditFile) (stays, reason string) {
 	case g.orphanSavepoint(f) && g.o.KeepSavepoints == 0:
 		return "of a savepoint without metadata whose job is not known", ""
 	case g.guard.file(g.layouts.of(storage.Dir(key)), f.ModTime):
-		return "written since the newest checkpoint of a running job", ""
+		return keptRunning, ""
 	}
 	return "", f.Cause
 }
 
-const keptTaskOwned = "in taskowned, where connectors keep files that no metadata names"
+const (
+	keptTaskOwned = "in taskowned, where connectors keep files that no metadata names"
+	keptRunning   = "written since the newest checkpoint of a running job"
+)
 
 // orphanSavepoint says that a file is of a savepoint without metadata, of no known job.
 func (g *gc) orphanSavepoint(f *AuditFile) bool {

@@ -381,6 +381,8 @@ func TestGCSpelling(t *testing.T) {
 			p := w.plan(GCOptions{AuditOptions: AuditOptions{Aliases: c.alias}})
 			if c.refused {
 				wantRefusal(t, p, c.recorded, "s3://b", "alias")
+				// Statistics may be accepted, but not that.
+				wantRefusal(t, w.plan(GCOptions{AcceptMismatch: true}), c.recorded, "s3://b", "alias")
 			} else if got := planned(t, p); !slices.Equal(got, litter) {
 				t.Errorf("got %q", got)
 			}
@@ -582,6 +584,42 @@ func TestGCRetireGrace(t *testing.T) {
 		w.fsys = aged{w.fsys, func(string) time.Time { return time.Time{} }}
 		wantRefusal(t, w.plan(GCOptions{Retire: []string{storage.Join(gcRoot, jobA)}}), "not known")
 	})
+}
+
+// TestGCCopyOfMetadata: where metadata was given another name, its files are not of a savepoint without any.
+func TestGCCopyOfMetadata(t *testing.T) {
+	for name, aside := range map[string]bool{"_metadata.bak": false, "_metadata.before-repair": true, "_metadata.before-relocate": true} {
+		bubble(t, name, func(t *testing.T) {
+			w := newGCWorld(t)
+			w.checkpoint(jobA, 1, nil, 1)
+			litter := w.shared(2)
+			w.snapshot(savepointA, 1, nil, 10, 11)
+			data, err := storage.ReadAll(t.Context(), w.fsys, savepointA+"/_metadata", 1<<20)
+			if err == nil {
+				err = storage.WriteFile(t.Context(), w.fsys, savepointA+"/"+name, data, storage.CreateOptions{})
+			}
+			time.Sleep(5 * day)
+			w.checkpoint(jobA, 2, nil, 3)
+			o := GCOptions{KeepSavepoints: 1}
+			if got := planned(t, w.plan(o, "s3://b")); err != nil || !slices.Equal(got, litter) {
+				t.Errorf("beside its metadata: %v, %q", err, got)
+			}
+			if err := w.fsys.Delete(t.Context(), savepointA+"/_metadata"); err != nil {
+				t.Fatal(err)
+			}
+			p := w.plan(o, "s3://b")
+			if !aside {
+				wantRefusal(t, p, savepointA+"/"+name, "ignore")
+				o.IgnoreMetadata = []string{savepointA + "/" + name}
+				p = w.plan(o, "s3://b")
+			} else if !strings.Contains(strings.Join(p.Notes, ""), savepointA+"/"+name) {
+				t.Errorf("notes %q", p.Notes)
+			}
+			if got := planned(t, p); !slices.Equal(got, litter) {
+				t.Errorf("without its metadata: %q", got)
+			}
+		})
+	}
 }
 
 // TestGCRate deletes no faster than it should.

@@ -82,6 +82,7 @@ type gcRun struct {
 	drops   map[string]int // metadata of dropped snapshots by canonical URI
 	gone    []bool         // by drop: the metadata is not there
 	held    []string       // by drop: why it stays, "" if no running job holds it
+	guard   *guard         // nil if no cluster is asked
 	ids     map[incremental.SnapshotID]bool
 	roots   []string
 	refs    []string // below which nothing is deleted
@@ -171,6 +172,7 @@ func (r *gcRun) look(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 		g := newGuard(held, r.scout.registry.Key)
+		r.guard = g
 		for i, d := range r.plan.Drop {
 			key := r.scout.registry.Key(d.Snapshot)
 			r.held[i] = g.snapshot(key, r.scout.layouts.of(storage.Dir(key)).job, d.CheckpointID)
@@ -233,6 +235,10 @@ func (r *gcRun) flush(ctx context.Context, batch []GCEntry) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(r.scout.jobs)
 	for i := range batch {
+		if r.mayBeNeeded(&batch[i]) {
+			found[i] = recheck{"skipped", keptRunning}
+			continue
+		}
 		g.Go(func() error {
 			found[i] = r.check(gctx, &batch[i])
 			return gctx.Err()
@@ -259,6 +265,15 @@ func (r *gcRun) flush(ctx context.Context, batch []GCEntry) error {
 		}
 	}
 	return r.settle(ctx, batch, found, failed)
+}
+
+// mayBeNeeded says that a running job may be about to use a file that no snapshot uses.
+func (r *gcRun) mayBeNeeded(e *GCEntry) bool {
+	key := r.scout.registry.Key(e.Path)
+	if _, isDrop := r.drops[key]; r.guard == nil || isDrop || len(e.Of) > 0 {
+		return false
+	}
+	return r.guard.file(r.scout.layouts.of(storage.Dir(key)), e.ModTime)
 }
 
 // checkGone looks whether the metadata among files that were deleted is really gone: its files are deleted next.

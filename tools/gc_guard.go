@@ -13,7 +13,18 @@ type guard struct {
 	key  func(string) string
 	jobs []*HeldJob // that did not end
 	dirs [][]string // of jobs, in canonical spelling
-	over []string   // directories of jobs that ended
+	// ahead is by how much the clock that a job's times are of may be ahead of the store's.
+	ahead []time.Duration
+	over  []string // directories of jobs that ended
+}
+
+// earliestNow is the time by the clock that says the least: no file is older than by that one.
+func earliestNow(held []*Held) time.Time {
+	behind := time.Duration(0)
+	for _, h := range held {
+		behind = min(behind, h.ClockAhead)
+	}
+	return time.Now().Add(behind)
 }
 
 func newGuard(held []*Held, key func(string) string) *guard {
@@ -29,7 +40,7 @@ func newGuard(held []*Held, key func(string) string) *guard {
 				g.over = append(g.over, dirs...)
 				continue
 			}
-			g.jobs, g.dirs = append(g.jobs, j), append(g.dirs, dirs)
+			g.jobs, g.dirs, g.ahead = append(g.jobs, j), append(g.dirs, dirs), append(g.ahead, max(0, h.ClockAhead))
 		}
 	}
 	return g
@@ -84,7 +95,7 @@ func (g *guard) file(p place, modTime time.Time) bool {
 			since = j.Start
 		}
 		mine := g.of(i, p.job) || p.area == AreaSavepoint && jobOfSavepoint(p.dir, j.ID)
-		if mine && !modTime.Before(since.Add(-skew)) {
+		if mine && !modTime.Before(since.Add(-skew-g.ahead[i])) {
 			return true
 		}
 	}

@@ -81,14 +81,48 @@ func TestGCHeld(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		r, err := p.Execute(t.Context(), w.fsys, GCExecuteOptions{Guard: func(context.Context) ([]*Held, error) { return []*Held{{Jobs: []HeldJob{job}}}, nil }})
-		if !errors.Is(err, ErrPartly) || r.Skipped.Files != 3 || r.Failed.Files != 3 {
+		if !errors.Is(err, ErrPartly) || r.Skipped.Files != 4 || r.Failed.Files != 3 {
 			t.Errorf("%v: %+v", err, r)
 		}
 		left := strings.Join(w.files(), "\n")
-		for _, stays := range []string{"chk-1/_metadata", "chk-2/_metadata", savepointA + "/_metadata", savepointA + "/" + uuid(30), shared[0], shared[1]} {
+		for _, stays := range []string{"chk-1/_metadata", "chk-2/_metadata", savepointA + "/_metadata", savepointA + "/" + uuid(30), shared[0], shared[1], late[0]} {
 			if !strings.Contains(left, stays) {
 				t.Errorf("%s is gone", stays)
 			}
 		}
+	})
+}
+
+// TestGCClocks: where the clocks of Flink and of this machine differ, no file counts as older than it is.
+func TestGCClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		w.checkpoint(jobA, 1, w.shared(1))
+		time.Sleep(2 * day)
+		began := time.Now()
+		time.Sleep(time.Minute)
+		late := w.shared(5)
+		time.Sleep(2 * day)
+		w.checkpoint(jobA, 4, w.shared(2))
+		time.Sleep(2 * day)
+		job := HeldJob{ID: jobA, State: "RUNNING", KeepSince: began.Add(30 * time.Minute), newest: 4, Snapshots: []HeldSnapshot{{ID: 4, Path: chkDir(jobA, 4)}}}
+		w.wantPlan(GCOptions{}, late...)
+		w.wantPlan(GCOptions{Held: []*Held{{Jobs: []HeldJob{job}}}}, late...)
+		ahead := &Held{ClockAhead: 30 * time.Minute, Jobs: []HeldJob{job}}
+		w.wantPlan(GCOptions{Held: []*Held{ahead}})
+
+		// A plan that was made without asking is executed with what Flink says.
+		p := w.plan(GCOptions{})
+		r, err := p.Execute(t.Context(), w.fsys, GCExecuteOptions{Guard: func(context.Context) ([]*Held, error) { return []*Held{ahead}, nil }})
+		if err != nil || r.Deleted.Files != 0 || r.Skipped.Files != 1 {
+			t.Errorf("%v: %+v", err, r)
+		}
+
+		// The clock of this machine is ahead.
+		orphan := storage.Join(gcRoot, jobB, "shared", uuid(9))
+		put(t, w.fsys, orphan, 7)
+		time.Sleep(DefaultGrace + time.Minute)
+		w.wantPlan(GCOptions{}, append(late, orphan)...)
+		w.wantPlan(GCOptions{Held: []*Held{{ClockAhead: -time.Hour}}}, late...)
 	})
 }

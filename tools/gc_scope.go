@@ -17,6 +17,7 @@ func (g *gc) checkScope() {
 	if siblings := siblingsOf(g.report.Siblings, g.roots); len(siblings) > 0 {
 		g.refuse("snapshots beside the roots may use their files, and are not in scope: %s; name the directory that holds them all as root, or them as references", listSome(siblings))
 	}
+	g.checkCopies()
 	for i, key := range g.rootKeys {
 		if within(g.refKeys, key) {
 			g.refuse("%s is below the reference %s, where nothing is deleted; to delete only in a part of what is in scope, name all of it as root and restrict deletion to the part", g.roots[i], listSome(g.o.References))
@@ -24,6 +25,24 @@ func (g *gc) checkScope() {
 	}
 	if len(g.report.Snapshots) == 0 {
 		g.refuse("there is no snapshot below %s: nothing says what is in use", strings.Join(g.report.Roots, ", "))
+	}
+}
+
+// asidePrefix begins the names that repair and relocate give old metadata.
+const asidePrefix = MetadataName + ".before-"
+
+// checkCopies refuses where metadata was given another name: what it uses is not known. Old metadata that
+// drey put aside is told, as it may be left of a snapshot that was dropped.
+func (g *gc) checkCopies() {
+	for f := range g.report.Files() {
+		if f.Cause != CauseCopy || !g.isCopyAlone(g.registry.Key(f.URI)) {
+			continue
+		}
+		if strings.HasPrefix(storage.Base(f.URI), asidePrefix) {
+			g.note("%s is old metadata, and there is no other: the files beside it stay", f.URI)
+		} else if !slices.Contains(g.keys(g.o.IgnoreMetadata), g.registry.Key(f.URI)) {
+			g.refuse("%s is metadata under another name, and there is no other beside it: it may use any file in scope; give it its name back or, to delete nevertheless, as if it named no file, ignore this metadata by its path", f.URI)
+		}
 	}
 }
 
@@ -113,9 +132,6 @@ func (g *gc) matchNames() {
 			rules[differing(storage.Dir(ref.URI), g.registry.Key(storage.Dir(f.URI)))]++
 		}
 	}
-	if g.o.AcceptMismatch {
-		return
-	}
 	for _, r := range slices.SortedFunc(maps.Keys(rules), func(a, b Rule) int {
 		return cmp.Or(rules[b]-rules[a], strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
 	}) {
@@ -123,7 +139,7 @@ func (g *gc) matchNames() {
 	}
 	for i, root := range g.roots {
 		switch {
-		case unused[i] == 0 || len(rules) > 0:
+		case unused[i] == 0 || len(rules) > 0 || g.o.AcceptMismatch:
 		case used[i] == 0:
 			g.refuse("none of the files below %s is used by a snapshot in scope, not even one of %d old ones: the snapshots that use them, or the spelling of their paths, may be missing%s", root, unused[i], g.elsewhere())
 		case unused[i] >= suspiciousFiles && used[i]*100 < unused[i]*suspiciousShare:

@@ -20,24 +20,42 @@ Lists everything below the roots as drey audit does, and deletes with --delete w
 period. Without --delete it only says what it would delete.
 
 Name as roots all directories that hold snapshots which may use each other's files. With --reference a directory is in scope for
-what its snapshots use, and nothing in it is deleted. Deletion is refused, with exit code 5, if
-  - metadata in scope can't be read, or a directory can't be listed (--ignore-metadata leaves out a damaged snapshot on purpose);
-  - directories of jobs or savepoints beside a root are not in scope;
-  - what is listed hardly fits what the snapshots name, as with another spelling of the same place (--alias);
-  - more files than --max-delete would go.
+what its snapshots use, and nothing in it is deleted, also where it is below a root. To delete only in a part of what is in scope use --only.
 
-It keeps what is too young by the clock or by the newest completed checkpoint of the job, has an unknown or a future
-time, has a name that is not Flink's, or lies in the working directory of a task that may run; and without --taskowned the files in
-taskowned. Snapshots stay unless --keep-last, --savepoints or --job say otherwise; a snapshot in whose directory another one uses
-files stays in any case. Of a dropped snapshot the metadata goes first.
+WHAT IS REFUSED (exit code 5)
+  - Metadata in scope can't be read, or has another name, or a directory can't be listed. --ignore-metadata leaves out what
+    is damaged, on purpose; what lies beside it stays.
+  - Directories of jobs or savepoints beside a root are not in scope.
+  - Snapshots name files that are listed elsewhere: another spelling of one place, which --alias tells.
+  - Hardly anything of what is listed is named by a snapshot, so that snapshots may be missing (--accept-mismatch).
+  - A pin names nothing, or what is no snapshot outside of the roots.
+  - More files than --max-delete would go.
+  - --job: others use files of the job, or it wrote something within the grace period, or Flink says that it runs. If the job manager
+    that ran it says that it ended, that is enough. What was restored from the job and has no checkpoint yet can't be seen: wait for that.
+  - A job manager does not answer, or holds checkpoints that are not found although their job is in scope.
 
-To review what will happen, save the plan, read or edit it, and execute it; its member "delete" is a list of files. Just before
-a file is deleted it is looked at again: one that was changed, or that a snapshot uses which came since, stays. Files are deleted
-one by one, never a directory with what is in it. With --job-manager nothing goes that a running job holds. Running again after an interruption or a failure is safe.
+WHAT STAYS
+  - Files that are not older than the grace period: by the clock, and by the newest completed checkpoint of their job.
+  - Files with an unknown or a future time, with names that Flink does not give, or outside of Flink's directories.
+  - Files of directories of tasks that may run, and without --taskowned those in taskowned.
+  - Pins, and what snapshots there use; and with --job-manager all that running jobs hold or may be about to use.
+  - Snapshots, unless --keep-last, --savepoints or --job say otherwise: never the newest complete ones, by number and by time,
+    none in whose directory another one uses files, and no savepoint whose name does not tell its job. Names that
+    begin with savepoint-000000 or savepoint-ffffff don't: such ids are not random, and many jobs have them.
+
+A file of pins holds absolute paths or URIs, one in a line, or a JSON list of them. As from
+  kubectl get flinkstatesnapshots -o jsonpath='{range .items[*]}{.status.path}{"\n"}{end}'
+
+HOW IT DELETES
+  - Just before a file is deleted it is looked at again: one that was changed, or that a snapshot uses which came since, stays. So it is
+    with a plan that was saved (--plan-out), read or edited (its member "delete" is a list of files), and executed (--plan).
+  - Of a dropped snapshot the metadata goes first, and the files only when it is gone.
+  - Files are deleted one by one, never a directory with what is in it. Running again after an interruption or a failure is safe.
 
 EXAMPLES
   drey gc s3://bucket/ckpt s3://bucket/savepoints
   drey gc --plan-out plan.json s3://bucket/ckpt && drey gc --plan plan.json --delete --unfinished --record run.jsonl
+  drey gc --delete --unfinished --job-manager http://localhost:8081 --max-delete 10000 s3://bucket/ckpt s3://bucket/savepoints
   drey gc --delete --unfinished --keep-last 3 --savepoints --keep 5 --pin s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372 s3://bucket
   drey gc --delete --unfinished --job s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0 --only s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0 s3://bucket/ckpt
 `
@@ -86,7 +104,7 @@ Deleting needs --unfinished as long as these are open:
   - A directory below a root that is a symbolic link, or that the disk knows in another spelling (case, Unicode
     normalization): its files are listed under two names, of which one looks unused. Have no such below a root.
   - A root inside a job (such as its shared) and jobs without directories of their own: siblings are not noticed.
-  - Changelog files of jobs without a snapshot in scope are judged by their age alone; so is --job.
+  - Changelog files of jobs without a snapshot in scope are judged by their age alone.
 `
 
 // guard gives a function that asks the clusters, nil if there are none.
@@ -160,10 +178,10 @@ func cmdGC() *command {
 			f.StringVar(&o.plan, "plan", "", "execute the plan saved as `FILE`, and nothing else")
 			f.DurationVar(&o.grace, "grace", tools.DefaultGrace, "grace `PERIOD`, such as 36h; 0 for none")
 			f.StringArrayVar(&o.aliases, "alias", nil, "`OLD=NEW`: recorded paths at and below OLD are those at and below NEW; may be repeated")
-			f.StringArrayVar(&o.references, "reference", nil, "`ROOT` whose snapshots may use files below the others; nothing in it is deleted; may be repeated")
+			f.StringArrayVar(&o.references, "reference", nil, "`ROOT` whose snapshots may use files below the others; nothing in it is deleted, also below another root; may be repeated")
 			f.StringArrayVar(&o.ignore, "ignore-metadata", nil, "metadata `FILE` that can't be read and shall count as naming no file; may be repeated")
 			f.StringArrayVar(&o.only, "only", nil, "delete only in `DIR`; may be repeated")
-			f.StringArrayVar(&o.retire, "job", nil, "delete everything of the job with this `DIR`, which ended for good, unless others use it; may be repeated")
+			f.StringArrayVar(&o.retire, "job", nil, "delete everything of the job with this `DIR`, which ended for good, unless others use it or it wrote something within the grace period; may be repeated")
 			f.BoolVar(&o.taskOwned, "taskowned", false, "delete in taskowned, too, where connectors may keep files that no metadata names")
 			f.IntVar(&o.keepLast, "keep-last", 0, "delete the checkpoints of each job but the newest `N` complete ones; 0 deletes none")
 			f.BoolVar(&o.savepoints, "savepoints", false, "delete savepoints of each job but the newest (see --keep), and those without metadata whose job is not known")
@@ -171,7 +189,7 @@ func cmdGC() *command {
 			f.StringArrayVar(&o.pins, "pin", nil, "`PATH` of a snapshot, directory or file to keep, with all that snapshots there use; it must exist; may be repeated")
 			f.StringVar(&o.pinFile, "pin-file", "", "`FILE` with such paths, absolute and one in a line, or as a JSON list; - for standard input")
 			f.BoolVar(&o.emptyDirs, "empty-dirs", false, "remove directories and markers of directories of checkpoints, savepoints and old attempts that are or get empty")
-			f.BoolVar(&o.acceptMismatch, "accept-mismatch", false, "go on although what is listed hardly fits what the snapshots name")
+			f.BoolVar(&o.acceptMismatch, "accept-mismatch", false, "go on although hardly anything of what is listed is named by a snapshot")
 		},
 		run: func(ctx context.Context, e *env, args []string) error {
 			if err := o.check(); err != nil {
