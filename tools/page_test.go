@@ -130,6 +130,33 @@ func TestPageBounds(t *testing.T) {
 	}
 }
 
+// TestPageMillion has 200 snapshots, and a million files that nobody uses.
+func TestPageMillion(t *testing.T) {
+	n := 1_000_000
+	if raceEnabled {
+		n /= 20
+	}
+	r := pageDepot(t, pageTree{[]int{120, 60, 20}, 0})
+	held := r.audit.held
+	for i := range n {
+		held.add(storage.Info{URI: fmt.Sprintf("s3://a-bucket-with-a-long-name/ck/%s/shared/%08x-0000-4000-8001-%012x", ownerC, i, i), Size: int64(i), ModTime: auditNow.Add(-40 * day)})
+		held.list[len(held.list)-1].verdict = verdict{FileUnreferenced, causeBefore}
+	}
+	var page bytes.Buffer
+	peak := heapPeak(func() {
+		if err := WritePage(&page, r); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("%d bytes, %d on the heap", page.Len(), peak)
+	if page.Len() > 640<<10 || peak > 64<<20 && !raceEnabled {
+		t.Errorf("%d files: a page of %d bytes, made with %d bytes on the heap", n, page.Len(), peak)
+	}
+	if want := fmt.Sprintf("for %s files more", grouped(int64(n-mostPageFiles))); !bytes.Contains(page.Bytes(), []byte(want)) {
+		t.Errorf("it does not say %q", want)
+	}
+}
+
 // TestPageManyJobs has more jobs and snapshots than the page shows.
 func TestPageManyJobs(t *testing.T) {
 	d := &depot{t: t, fsys: storage.NewMemory(), base: "s3://b", times: map[string]time.Time{}}
