@@ -82,36 +82,46 @@ func readJSON(t *testing.T, name string, v any) {
 }
 
 func auditFixture(t *testing.T, dir string) {
-	var want litter
-	readJSON(t, filepath.Join(dir, "orphans.json"), &want)
-	var truth struct {
-		WrittenAt string `json:"writtenAt"`
-	}
-	readJSON(t, filepath.Join(dir, "truth.json"), &truth)
-
 	// Git keeps no empty directories.
 	work := t.TempDir()
 	if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
+	want := litterIn(t, dir)
 	for _, d := range want.EmptyDirs {
 		if err := os.MkdirAll(filepath.Join(work, d), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rules := []Rule{{From: "file:" + truth.WrittenAt, To: "file:" + work}}
-	roots := []string{"file:" + work}
-	if objects, err := filepath.Glob(filepath.Join(work, "s3", "*")); err == nil && len(objects) > 0 {
+	auditCopy(t, storage.NewLocal(storage.LocalOptions{}), dir, "file:"+work, want)
+}
+
+func litterIn(t *testing.T, dir string) *litter {
+	var want litter
+	readJSON(t, filepath.Join(dir, "orphans.json"), &want)
+	return &want
+}
+
+// auditCopy audits a copy of a fixture at base.
+func auditCopy(t *testing.T, store storage.FS, dir, base string, want *litter) {
+	var truth struct {
+		WrittenAt string `json:"writtenAt"`
+	}
+	readJSON(t, filepath.Join(dir, "truth.json"), &truth)
+	rules := []Rule{{From: "file:" + truth.WrittenAt, To: base}}
+	roots := []string{base}
+	if objects, err := filepath.Glob(filepath.Join(dir, "s3", "*")); err == nil && len(objects) > 0 {
 		roots = nil
 		for _, o := range objects {
 			if fi, err := os.Stat(o); err == nil && fi.IsDir() {
-				rules = append(rules, Rule{From: "s3://" + filepath.Base(o), To: "file:" + o})
-				roots = append(roots, "file:"+o)
+				to := storage.Join(base, "s3", filepath.Base(o))
+				rules = append(rules, Rule{From: "s3://" + filepath.Base(o), To: to})
+				roots = append(roots, to)
 			}
 		}
 	}
 	// Metadata is a day younger than the files, and all are long past.
-	fsys := aged{storage.NewLocal(storage.LocalOptions{}), func(uri string) time.Time {
+	fsys := aged{store, func(uri string) time.Time {
 		if storage.Base(uri) == MetadataName {
 			return auditNow.AddDate(0, 0, -2)
 		}
@@ -125,7 +135,7 @@ func auditFixture(t *testing.T, dir string) {
 		t.Fatalf("unreadable %v, unlisted %v", r.Unreadable, r.Unlisted)
 	}
 	rel := func(uri string) string {
-		rest, ok := storage.Rel("file:"+work, uri)
+		rest, ok := storage.Rel(base, uri)
 		if !ok {
 			t.Errorf("%s is not in the fixture", uri)
 		}

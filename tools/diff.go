@@ -223,10 +223,10 @@ func visitInline(o *metadata.Operator, fn func(where string, data []byte)) {
 		case *metadata.Incremental:
 			stream(where+" meta", h.Meta)
 			for _, f := range h.Shared {
-				stream(where+" "+string(f.LocalName), f.Stream)
+				stream(where+" "+f.LocalName.String(), f.Stream)
 			}
 			for _, f := range h.Private {
-				stream(where+" "+string(f.LocalName), f.Stream)
+				stream(where+" "+f.LocalName.String(), f.Stream)
 			}
 		case *metadata.Changelog:
 			for _, b := range h.Base {

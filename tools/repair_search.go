@@ -68,6 +68,12 @@ func (p *RepairPlan) list(f *lostSearch, roots []string, lost []*lostFile, chose
 		}
 	}
 	for _, root := range roots {
+		if chosen {
+			// A list of what is not there is empty on S3.
+			if _, err := f.fsys.Stat(f.ctx, root); err != nil {
+				return fmt.Errorf("looking for files in %s: %w", root, err)
+			}
+		}
 		for info, err := range f.fsys.List(f.ctx, root) {
 			if err != nil {
 				if chosen && f.ctx.Err() == nil {

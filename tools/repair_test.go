@@ -124,7 +124,7 @@ func TestRepairClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		fsys := storage.NewLocal(storage.LocalOptions{NoSync: true})
-		at := copyTree(t, from, filepath.Join(t.TempDir(), "ü %20"))
+		at := copyTree(t, from, filepath.Join(t.TempDir(), oddNames))
 		if len(orphans.DanglingReferences) != 2 {
 			t.Fatalf("%d snapshots", len(orphans.DanglingReferences))
 		}

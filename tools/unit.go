@@ -223,11 +223,11 @@ func streamFile(dir string, s metadata.Stream) string {
 	case *metadata.ByteStream:
 		return "inline data " + h.Name.String()
 	case *metadata.File:
-		return string(h.Path)
+		return h.Path.String()
 	case *metadata.RelativeFile:
-		return storage.Join(dir, string(h.Path))
+		return storage.Join(dir, h.Path.String())
 	case *metadata.Segment:
-		return string(h.Path)
+		return h.Path.String()
 	case *metadata.KeyGroupsStream:
 		return streamFile(dir, h.Delegate)
 	}
