@@ -123,6 +123,15 @@ type AuditFailure struct {
 	Cause error `json:"-"`
 }
 
+// AuditLink is a symbolic link to a directory below the roots.
+type AuditLink struct {
+	URI string `json:"path"`
+	// Target is the place that it leads to in the end, "" if that can't be told. It need not be there.
+	Target string `json:"target"`
+	// InScope says that the target is below the roots, so that what is there is listed under its own name.
+	InScope bool `json:"inScope"`
+}
+
 // AuditSnapshot is a snapshot that was found.
 type AuditSnapshot struct {
 	// URI is that of its metadata file.
@@ -255,6 +264,8 @@ type AuditReport struct {
 	Unreadable []AuditFailure `json:"unreadable"`
 	// Unlisted are directories that could not be listed to their end.
 	Unlisted []AuditFailure `json:"unlisted"`
+	// Links are symbolic links to directories. They are not followed.
+	Links []AuditLink `json:"links"`
 	// Siblings are directories of jobs and savepoints beside the roots that are not in scope;
 	// their snapshots may use files that are.
 	Siblings []string `json:"siblings"`
@@ -278,9 +289,11 @@ type AuditReport struct {
 	audit *audit
 }
 
-// Decided says that everything in scope was listed and read, so that what is
-// unreferenced is so as far as the scope goes.
-func (r *AuditReport) Decided() bool { return len(r.Unreadable)+len(r.Unlisted) == 0 }
+// Decided says that everything in scope was listed and read, and that no link leads out of it, so that
+// what is unreferenced is so as far as the scope goes.
+func (r *AuditReport) Decided() bool {
+	return len(r.Unreadable)+len(r.Unlisted) == 0 && !slices.ContainsFunc(r.Links, func(l AuditLink) bool { return !l.InScope })
+}
 
 // Registry is which snapshot uses what. The caller may release snapshots; then the
 // counts of the report are those from before.
@@ -307,6 +320,12 @@ func (r *AuditReport) Found(id incremental.FileID) (int64, bool) {
 	return r.audit.found[id] - 1, true
 }
 
+// listed says that the listing showed a file of the registry. One that was found without that
+// is outside of the roots, was written while they were listed, or is listed under another name.
+func (a *audit) listed(id incremental.FileID) bool {
+	return int(id) < len(a.found) && a.found[id] != 0 && (int(id) >= len(a.looked) || !a.looked[id])
+}
+
 // audit is one run.
 type audit struct {
 	fsys     storage.FS
@@ -321,7 +340,10 @@ type audit struct {
 	mu         sync.Mutex
 	objects    int64
 	found      []int64 // size plus 1 of the registry's files; 0 if not found
+	looked     []bool  // files of the registry that were found without being listed
 	failed     map[incremental.FileID]error
+	linked     linkedFiles
+	realRoots  []string // in canonical spelling, with links followed; nil until they are needed
 	held       *heldFiles
 	layouts    *layouts
 	dirs       map[string]bool // of checkpoints, savepoints and attempts, by key
@@ -361,7 +383,7 @@ func Audit(ctx context.Context, fsys storage.FS, roots []string, o AuditOptions)
 
 func newAudit(fsys storage.FS, roots []string, o AuditOptions) (*audit, error) {
 	a := &audit{
-		fsys: fsys, o: o, jobs: o.Jobs, grace: o.Grace, now: o.Now, held: newHeldFiles(), failed: map[incremental.FileID]error{},
+		fsys: fsys, o: o, jobs: o.Jobs, grace: o.Grace, now: o.Now, held: newHeldFiles(), failed: map[incremental.FileID]error{}, linked: newLinkedFiles(),
 		layouts: &layouts{jobs: map[string]bool{}, snapshots: map[string]bool{}, places: map[string]place{}},
 		dirs:    map[string]bool{}, loose: usage{}, unreadable: map[string]bool{}, attempts: map[string]int{}, book: newJobBook(),
 	}
@@ -387,7 +409,7 @@ func newAudit(fsys storage.FS, roots []string, o AuditOptions) (*audit, error) {
 	}
 	a.registry = incremental.NewRegistry(incremental.Options{Aliases: aliases})
 	a.report = &AuditReport{Roots: a.distinct(roots), Now: a.now, GraceSeconds: int64(a.grace / time.Second), audit: a,
-		Unreadable: []AuditFailure{}, Unlisted: []AuditFailure{}, Siblings: []string{}, Snapshots: []AuditSnapshot{}, EmptyDirs: []string{}, Foreign: []ForeignUse{}}
+		Unreadable: []AuditFailure{}, Unlisted: []AuditFailure{}, Links: []AuditLink{}, Siblings: []string{}, Snapshots: []AuditSnapshot{}, EmptyDirs: []string{}, Foreign: []ForeignUse{}}
 	if len(roots) == 0 {
 		return nil, fmt.Errorf("no directory to audit")
 	}

@@ -33,6 +33,8 @@ const (
 	causeMarker
 	causeName
 	causeOutside
+	causeNamed
+	causeLink
 )
 
 // Why a file that no snapshot uses is there, or why that is not decided.
@@ -57,10 +59,12 @@ const (
 	CauseMarker       = "stands for a directory"
 	CauseName         = "not a name that Flink gives"
 	CauseOutside      = "outside of Flink's directories"
+	CauseNamed        = "a snapshot names a file of this name at another place"
+	CauseLink         = "a symbolic link, or what one leads to"
 )
 
 var causes = [...]string{CauseInProgress, CauseYoung, CauseAborted, CauseSuperseded, CauseStray, CauseNoMetadata, CauseBetween, CauseBefore, CauseAfter,
-	CauseNoCheckpoint, CauseAttempt, CauseWriting, CauseNoTime, CauseFuture, CauseWorking, CauseUnreadable, CauseCopy, CauseMarker, CauseName, CauseOutside}
+	CauseNoCheckpoint, CauseAttempt, CauseWriting, CauseNoTime, CauseFuture, CauseWorking, CauseUnreadable, CauseCopy, CauseMarker, CauseName, CauseOutside, CauseNamed, CauseLink}
 
 // skew is by how much a store's clock may be ahead without a file of it counting as one of the future.
 const skew = 5 * time.Minute
@@ -196,7 +200,22 @@ func (a *audit) judge(f *heldFile, p place) verdict {
 		}
 		return verdict{FileYoung, causeYoung}
 	}
+	if why, ok := a.spare(a.registry.Key(a.held.uri(f))); ok {
+		return undecided(why)
+	}
 	return verdict{FileUnreferenced, a.cause(p, j, t, running, writing)}
+}
+
+// spare says why a file, in canonical spelling, that no snapshot names by its path may be one that a snapshot
+// uses by another. Flink makes names of files up at random, so that those of one name are one file, or copies.
+func (a *audit) spare(key string) (why causeCode, ok bool) {
+	switch {
+	case a.linked.has(key):
+		return causeLink, true
+	case len(a.registry.Named(storage.Base(key))) > 0:
+		return causeNamed, true
+	}
+	return 0, false
 }
 
 // cause says why an old file is there.

@@ -125,13 +125,23 @@ func (a *audit) visit(ctx context.Context, w *work, dir string) error {
 	var files []storage.Info
 	var dirs []string
 	entries, others := 0, 0
+	complete := true
 	for info, err := range a.fsys.ReadDir(ctx, dir) {
 		if err != nil {
+			complete = false
 			a.unlisted(ctx, dir, err)
 			break
 		}
 		entries++
-		if info.Dir {
+		if info.Link {
+			if err := a.noteLink(ctx, info); err != nil {
+				return err
+			}
+		}
+		switch {
+		case info.Dir && info.Link:
+			continue
+		case info.Dir:
 			dirs = append(dirs, info.URI)
 			if !hasMeaning(storage.Base(info.URI)) {
 				others++
@@ -151,7 +161,10 @@ func (a *audit) visit(ctx context.Context, w *work, dir string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a.noteDir(dir, entries == 0)
+	if complete && entries == 0 && a.isRoot(dir) {
+		a.unlisted(ctx, dir, errNothing)
+	}
+	a.noteDir(dir, complete && entries == 0)
 	for _, d := range dirs {
 		w.push(d)
 	}
@@ -172,6 +185,11 @@ func (a *audit) listBelow(ctx context.Context, dir string, files []storage.Info)
 			a.unlisted(ctx, dir, err)
 			break
 		}
+		if info.Link {
+			if err := a.noteLink(ctx, info); err != nil {
+				return err
+			}
+		}
 		if files = append(files, info); len(files) == batch {
 			if err := a.take(ctx, files); err != nil {
 				return err
@@ -185,17 +203,27 @@ func (a *audit) listBelow(ctx context.Context, dir string, files []storage.Info)
 	return a.take(ctx, files)
 }
 
-// unlisted notes that a directory could not be listed, unless it is gone.
+// errNothing is what is wrong with a root in which nothing is. On S3, a mistake in its path looks like that,
+// and so does a file system that is not mounted.
+var errNothing = errors.New("nothing is there")
+
+// unlisted notes that a directory could not be listed, unless it is gone since its parent was read.
 func (a *audit) unlisted(ctx context.Context, dir string, err error) {
+	if errors.Is(err, fs.ErrNotExist) && !a.isRoot(dir) && a.gone(ctx, dir) {
+		return
+	}
 	if ctx.Err() != nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if errors.Is(err, fs.ErrNotExist) && !a.isRoot(dir) {
-		return // deleted since its parent was read
-	}
 	a.report.Unlisted = append(a.report.Unlisted, AuditFailure{URI: dir, Error: bareCause(err, dir), Cause: err})
+}
+
+// gone looks once more whether something that was not found is there.
+func (a *audit) gone(ctx context.Context, uri string) bool {
+	_, err := a.fsys.Stat(ctx, uri)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (a *audit) isRoot(dir string) bool {
@@ -318,7 +346,7 @@ func (a *audit) read(ctx context.Context, f storage.Info) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && a.gone(ctx, f.URI):
 		a.mu.Lock()
 		a.report.Vanished++
 		a.mu.Unlock()

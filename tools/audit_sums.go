@@ -23,6 +23,7 @@ const mostLooks = 20000
 // look looks for the files of snapshots that the listing did not show: they
 // are outside of the roots, came while it ran, or are missing.
 func (a *audit) look(ctx context.Context) error {
+	a.looked = make([]bool, a.registry.Limit())
 	byDir := map[incremental.DirID][]incremental.FileID{}
 	for id := range a.registry.Limit() {
 		if f := a.registry.File(id); a.found[id] == 0 && f.Uses > 0 && !f.Directory {
@@ -57,7 +58,7 @@ var errTooManyLooks = errors.New("outside of the roots, and too many to look for
 func (a *audit) covers(dir string) bool {
 	for _, r := range a.report.Roots {
 		if _, ok := storage.Rel(a.registry.Key(r), dir); ok {
-			return a.report.Decided()
+			return a.report.Decided() && len(a.report.Links) == 0
 		}
 	}
 	return false
@@ -73,6 +74,7 @@ func (a *audit) lookFor(ctx context.Context, ids []incremental.FileID) error {
 		switch {
 		case f.err == nil:
 			a.find(id, f.size)
+			a.looked[id] = true
 		case !errors.Is(f.err, fs.ErrNotExist):
 			a.failed[id] = f.err
 		}
@@ -93,7 +95,10 @@ func (a *audit) lookIn(ctx context.Context, dir string, ids []incremental.FileID
 		}
 		if id, ok := a.registry.Find(info.URI); ok && !info.Dir {
 			a.mu.Lock()
-			a.find(id, info.Size)
+			if a.found[id] == 0 {
+				a.find(id, info.Size)
+				a.looked[id] = true
+			}
 			a.mu.Unlock()
 		}
 	}
@@ -315,6 +320,7 @@ func (a *audit) sumDirs() {
 	byURI := func(x, y AuditFailure) int { return strings.Compare(x.URI, y.URI) }
 	slices.SortFunc(a.report.Unreadable, byURI)
 	slices.SortFunc(a.report.Unlisted, byURI)
+	slices.SortFunc(a.report.Links, func(x, y AuditLink) int { return strings.Compare(x.URI, y.URI) })
 }
 
 func (a *audit) dirState(d *AuditDir, p place) string {

@@ -164,6 +164,16 @@ func TestAuditFailingStore(t *testing.T) {
 		}
 		return nil
 	})
+	if r := d.audit(AuditOptions{}); r.Vanished != 0 || len(r.Unreadable) != 1 {
+		t.Errorf("not found, but there: %+v", r)
+	}
+
+	inject(func(s storagetest.Step) error {
+		if s.Op != "list" && strings.Contains(s.URI, "chk-1/") {
+			return fs.ErrNotExist
+		}
+		return nil
+	})
 	if r := d.audit(AuditOptions{}); r.Vanished != 1 || len(r.Snapshots) != 1 || !r.Decided() {
 		t.Errorf("vanished: %+v", r)
 	}

@@ -143,7 +143,6 @@ type gc struct {
 	retired  map[string]bool                // directories of jobs
 	pins     []string                       // in canonical spelling
 	only     []string
-	keep     map[int]string // files of held by index: why they stay
 	kept     map[string]*AuditCount
 	files    *droppedFiles
 	dirs     map[string]bool // to be removed if empty
@@ -169,7 +168,7 @@ func PlanGC(ctx context.Context, fsys storage.FS, roots []string, o GCOptions) (
 	}
 	g := &gc{
 		audit: r.audit, o: o, plan: newGCPlan("gc", r), dropped: map[incremental.SnapshotID]int{}, retired: map[string]bool{},
-		keep: map[int]string{}, kept: map[string]*AuditCount{}, files: newDroppedFiles(), dirs: map[string]bool{},
+		kept: map[string]*AuditCount{}, files: newDroppedFiles(), dirs: map[string]bool{},
 	}
 	for _, root := range roots {
 		g.roots = append(g.roots, storage.Clean(root))
@@ -276,7 +275,8 @@ func (g *gc) verdictOf(i int, f *AuditFile) (stays, reason string) {
 	if g.retired[g.registry.Key(f.Job)] && f.Job != "" {
 		// The newest checkpoint of a job that ended stays the newest one forever.
 		old := !f.ModTime.IsZero() && age(g.now, f.ModTime) >= g.grace && !f.ModTime.After(g.now)
-		if old && (f.Status == FileYoung || f.Cause == CauseWorking) {
+		_, spared := g.spare(key)
+		if old && !spared && (f.Status == FileYoung || f.Cause == CauseWorking) {
 			unused = true
 		}
 	}
@@ -289,8 +289,6 @@ func (g *gc) verdictOf(i int, f *AuditFile) (stays, reason string) {
 		return "not in the directories to which deletion is restricted", ""
 	case within(g.pins, key):
 		return "pinned", ""
-	case g.keep[i] != "":
-		return g.keep[i], ""
 	case f.TaskOwned && !g.o.TaskOwned:
 		return keptTaskOwned, ""
 	case g.orphanSavepoint(f) && g.o.KeepSavepoints == 0:

@@ -370,6 +370,9 @@ func (r *gcRun) check(ctx context.Context, e *GCEntry) recheck {
 	if user := r.user(key, isDrop); user != "" {
 		return recheck{"skipped", "used by " + user}
 	}
+	if user := r.namesake(e); user != "" {
+		return recheck{"skipped", "a file of its name is used at another place: " + user}
+	}
 	info, err := r.fsys.Stat(ctx, e.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -399,6 +402,17 @@ func (r *gcRun) user(key string, isDrop bool) string {
 			return "itself: it was changed since"
 		}
 		return uri
+	}
+	return ""
+}
+
+// namesake gives a file that a snapshot uses, and that has the name of one that was planned as unused.
+func (r *gcRun) namesake(e *GCEntry) string {
+	if len(e.Of) > 0 {
+		return ""
+	}
+	for _, id := range r.scout.registry.Named(storage.Base(e.Path)) {
+		return r.scout.registry.File(id).URI
 	}
 	return ""
 }

@@ -96,12 +96,21 @@ func (g *gc) takeDropped(ctx context.Context) error {
 		}
 		eg.Go(func() error {
 			infos, err := infosOf(ctx, g.fsys, wanted)
+			if err != nil {
+				return err
+			}
+			for i := range wanted {
+				d := &wanted[i]
+				if d.same, err = sameFile(ctx, g.fsys, infos[d.uri], d.namesakes); err != nil {
+					return err
+				}
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			for _, d := range wanted {
 				g.takeDoomed(infos[d.uri], d)
 			}
-			return err
+			return nil
 		})
 	}
 	return eg.Wait()
@@ -112,6 +121,9 @@ type doomed struct {
 	uri string
 	of  []int
 	dir string // of its area
+	// namesakes are files of its name that snapshots use that stay; same is one of them that may be this file.
+	namesakes []string
+	same      string
 }
 
 // doom says whether a file of a dropped snapshot goes with it.
@@ -148,17 +160,48 @@ func (g *gc) doom(id incremental.FileID) (doomed, bool) {
 		stays = "pinned"
 	case p.taskOwned && !g.o.TaskOwned:
 		stays = keptTaskOwned
+	case g.linked.has(key):
+		stays = "undecided: " + CauseLink
 	}
 	if stays != "" {
 		g.stay(stays, size)
 		return doomed{}, false
 	}
-	return doomed{uri, of, p.dir}, true
+	return doomed{uri: uri, of: of, dir: p.dir, namesakes: g.namesakes(id)}, true
+}
+
+// namesakes gives the other files of a file's name that snapshots use that stay.
+func (g *gc) namesakes(id incremental.FileID) []string {
+	var uris []string
+	for _, other := range g.registry.Named(storage.Base(g.registry.File(id).URI)) {
+		stays := func(user incremental.SnapshotID) bool { _, goes := g.dropped[user]; return !goes }
+		if other != id && slices.ContainsFunc(g.registry.Users(other), stays) {
+			uris = append(uris, g.registry.File(other).URI)
+		}
+	}
+	return uris
+}
+
+// sameFile gives one of the others that may be the same file under another name, "" if all are copies: they are there, and of
+// another size or time.
+func sameFile(ctx context.Context, fsys storage.FS, f storage.Info, others []string) (string, error) {
+	for _, other := range others {
+		info, err := fsys.Stat(ctx, other)
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		if f.URI != "" && (err != nil || info.Size == f.Size && sameTime(info.ModTime, f.ModTime)) {
+			return other, nil
+		}
+	}
+	return "", nil
 }
 
 func (g *gc) takeDoomed(info storage.Info, d doomed) {
 	switch {
 	case info.URI == "":
+	case d.same != "":
+		g.stay("may be the same file as one that a snapshot uses at another place", info.Size)
 	case g.disposal:
 		g.files.add(info, d.of)
 	case info.ModTime.IsZero():

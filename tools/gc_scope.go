@@ -2,7 +2,6 @@ package tools
 
 import (
 	"cmp"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -62,6 +61,11 @@ func refuseUndecided(p *GCPlan, r *AuditReport, ignored []string, key func(strin
 	for _, f := range r.Unlisted {
 		refuse(f.URI + ": not listed to its end: " + f.Error)
 	}
+	for i := range r.Links {
+		if why := r.Links[i].refusal(); why != "" {
+			refuse(why)
+		}
+	}
 }
 
 // siblingsOf are those directories that lie beside one of the roots.
@@ -78,14 +82,12 @@ const (
 )
 
 // matchNames finds what is only unused because a snapshot spells its path in another way. Flink's names of
-// files are random, so that a file and a reference of one name mean the same.
+// files are random, so that a file and a reference of one name mean the same, or copies. The audit leaves them undecided.
 func (g *gc) matchNames() {
-	seed := maphash.MakeSeed()
-	unlisted := map[uint64]incremental.FileID{} // by name
 	used := make([]int64, len(g.rootKeys))
 	rootOf := map[incremental.DirID]int{}
 	for id := range g.registry.Limit() {
-		if g.registry.Uses(id) == 0 {
+		if g.registry.Uses(id) == 0 || !g.listed(id) {
 			continue
 		}
 		dir := g.registry.Dir(id)
@@ -94,42 +96,26 @@ func (g *gc) matchNames() {
 			root = g.rootOf(g.registry.DirURI(dir))
 			rootOf[dir] = root
 		}
-		f := g.registry.File(id)
-		switch _, found := g.report.Found(id); {
-		case f.Directory:
-		case found && root >= 0:
-			if !f.Metadata {
-				used[root]++
-			}
-		case found && g.inScope(g.registry.DirURI(dir)):
-		default:
-			unlisted[maphash.String(seed, storage.Base(f.URI))] = id
+		if f := g.registry.File(id); root >= 0 && !f.Directory && !f.Metadata {
+			used[root]++
 		}
 	}
 	unused := make([]int64, len(g.rootKeys))
 	rules := map[Rule]int{}
-	i := -1
 	for f := range g.report.Files() {
-		i++
 		root := g.rootOf(g.registry.Key(f.URI))
-		if root < 0 {
-			continue
-		}
-		if f.Status == FileUnreferenced {
+		switch {
+		case root < 0:
+		case f.Status == FileUnreferenced:
 			unused[root]++
-		}
-		id, ok := unlisted[maphash.String(seed, storage.Base(f.URI))]
-		if !ok {
-			continue
-		}
-		ref := g.registry.File(id)
-		switch dir := storage.Dir(ref.URI); {
-		case storage.Base(ref.URI) != storage.Base(f.URI):
-		case g.layouts.snapshots[dir]:
-			// A known mistake of Flink: the file lies in the savepoint that was claimed.
-			g.keep[i] = "a snapshot looks for a file of this name in its own directory: repair it first"
-		default:
-			rules[differing(storage.Dir(ref.URI), g.registry.Key(storage.Dir(f.URI)))]++
+		case f.Cause == CauseNamed:
+			for _, id := range g.registry.Named(storage.Base(f.URI)) {
+				// A snapshot that looks for a file in its own directory, and doesn't find it, is a
+				// known mistake of Flink: the file lies in the savepoint that was claimed.
+				if dir := g.registry.DirURI(g.registry.Dir(id)); !g.listed(id) && !g.layouts.snapshots[dir] {
+					rules[differing(dir, g.registry.Key(storage.Dir(f.URI)))]++
+				}
+			}
 		}
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(rules), func(a, b Rule) int {

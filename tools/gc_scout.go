@@ -72,7 +72,7 @@ func (s *scout) learn() {
 // look finds what came since the last time. The error unwraps to [ErrRefused] if it can't be known what is in use.
 func (s *scout) look(ctx context.Context) error {
 	s.began = time.Now()
-	s.report.Unreadable, s.report.Unlisted, s.report.Siblings = nil, nil, nil
+	s.report.Unreadable, s.report.Unlisted, s.report.Siblings, s.report.Links = nil, nil, nil, nil
 	w := newWork()
 	for _, r := range s.report.Roots {
 		w.push(r)
@@ -117,11 +117,21 @@ func (s *scout) look(ctx context.Context) error {
 func (s *scout) visit(ctx context.Context, w *work, dir string) error {
 	var dirs []string
 	others, isJob := 0, jobIDPattern.MatchString(storage.Base(dir))
+	empty := true
 	for info, err := range s.fsys.ReadDir(ctx, dir) {
-		switch {
-		case err != nil:
+		if err != nil {
 			s.unlisted(ctx, dir, err)
 			return ctx.Err()
+		}
+		empty = false
+		if info.Link {
+			if err := s.noteLink(ctx, info); err != nil {
+				return err
+			}
+		}
+		switch {
+		case info.Dir && info.Link:
+			continue
 		case !info.Dir:
 			if err := s.meet(ctx, info); err != nil {
 				return err
@@ -138,6 +148,9 @@ func (s *scout) visit(ctx context.Context, w *work, dir string) error {
 		if others > mostSiblings {
 			return s.visitBelow(ctx, dir)
 		}
+	}
+	if empty && s.isRoot(dir) {
+		s.unlisted(ctx, dir, errNothing)
 	}
 	s.noteSeen(dir)
 	for _, d := range dirs {
@@ -164,6 +177,14 @@ func (s *scout) visitBelow(ctx context.Context, dir string) error {
 		if err != nil {
 			s.unlisted(ctx, dir, err)
 			return ctx.Err()
+		}
+		if info.Link {
+			if err := s.noteLink(ctx, info); err != nil {
+				return err
+			}
+		}
+		if info.Dir {
+			continue
 		}
 		if err := s.meet(ctx, info); err != nil {
 			return err

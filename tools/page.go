@@ -170,6 +170,13 @@ func (p *page) alerts(r *AuditReport) {
 	}
 	add("Metadata that can't be read: what counts as unreferenced may be in use by it", failures(r.Unreadable))
 	add("Directories that could not be listed: not everything was seen", failures(r.Unlisted))
+	var links []string
+	for _, l := range r.Links {
+		if !l.InScope {
+			links = append(links, l.URI+": "+l.Target)
+		}
+	}
+	add("Symbolic links to directories that are not in scope: snapshots there may use files that count as unreferenced here", links)
 	add("Beside the roots and not in scope: may use files that count as unreferenced here", r.Siblings)
 	if n := r.Missing + r.WrongSize + r.Unseen; n > 0 {
 		a := pageAlert{Table: "problems", Title: fmt.Sprintf("Files of snapshots: %d missing, %d of the wrong size, %d that could not be looked at", r.Missing, r.WrongSize, r.Unseen)}

@@ -89,6 +89,16 @@ func (t *auditText) head() {
 	for _, f := range d.Unlisted {
 		t.p("NOT LISTED  %s: %s", printable(f.URI), printable(f.Error))
 	}
+	for _, l := range d.Links {
+		switch {
+		case l.InScope:
+			t.p("LINK  %s leads to %s, which is listed", printable(l.URI), printable(l.Target))
+		case l.Target == "":
+			t.p("LINK  %s leads to a place that is not known: its snapshots may use files in scope", printable(l.URI))
+		default:
+			t.p("LINK  %s leads to %s, which is not in scope: its snapshots may use files that are", printable(l.URI), printable(l.Target))
+		}
+	}
 	if len(d.Siblings) > 0 {
 		t.p("NOT IN SCOPE  %s beside the roots, which may use files in them: %s", plural(len(d.Siblings), "directory"), printable(listed(d.Siblings, t.all)))
 	}
