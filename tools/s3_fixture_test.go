@@ -96,7 +96,7 @@ func TestRepairClaimOnS3(t *testing.T) {
 				}
 			}
 			compareSets(t, "dangling references of "+name, relative, dangling)
-			repaired(t, s.fsys, p)
+			rewritten(t, s.fsys, p, VerifyOptions{})
 			if again := planRepair(t, s.fsys, storage.Join(s.base, name), RepairOptions{}); !again.Done() {
 				t.Errorf("%s: after the repair %d files are lost", name, len(again.Files))
 			}
@@ -116,7 +116,7 @@ func TestRepairRenamedOnS3(t *testing.T) {
 				if p.Done() || !p.Repairable() || p.Chosen == "" {
 					t.Fatalf("%v, chosen %q", repairStates(p), p.Chosen)
 				}
-				repaired(t, s.fsys, p)
+				rewritten(t, s.fsys, p, VerifyOptions{})
 				repairedSnapshot, err := Open(t.Context(), s.fsys, p.Target)
 				if err != nil {
 					t.Fatal(err)
@@ -210,6 +210,6 @@ func TestRepairHalfCopyOnS3(t *testing.T) {
 
 		p := planRepair(t, s.fsys, half, RepairOptions{Roots: []string{original}})
 		wantStates(t, p, map[string]int{RepairFound: len(lost)})
-		repaired(t, s.fsys, p)
+		rewritten(t, s.fsys, p, VerifyOptions{})
 	})
 }
