@@ -186,6 +186,7 @@ type AuditJob struct {
 	Usage       []AuditUsage `json:"usage"`
 
 	completed []*AuditSnapshot // by time
+	entropy   []entropy        // where random characters stand in directories of its files
 	usage     usage
 }
 
@@ -346,10 +347,12 @@ type audit struct {
 	realRoots  []string // in canonical spelling, with links followed; nil until they are needed
 	held       *heldFiles
 	layouts    *layouts
-	dirs       map[string]bool // of checkpoints, savepoints and attempts, by key
-	loose      usage           // of what belongs to no job
-	unreadable map[string]bool // metadata by key
-	attempts   map[string]int  // the last one of each task
+	dirs       map[string]bool     // of checkpoints, savepoints and attempts, by key
+	loose      usage               // of what belongs to no job
+	unreadable map[string]bool     // metadata by key
+	attempts   map[string]*attempt // by working directory
+	newest     map[string]place    // the working directory of each task's last attempt
+	beside     map[string][]string // by root: what is not in scope and may use its files
 	book       *jobBook
 }
 
@@ -385,7 +388,7 @@ func newAudit(fsys storage.FS, roots []string, o AuditOptions) (*audit, error) {
 	a := &audit{
 		fsys: fsys, o: o, jobs: o.Jobs, grace: o.Grace, now: o.Now, held: newHeldFiles(), failed: map[incremental.FileID]error{}, linked: newLinkedFiles(),
 		layouts: &layouts{jobs: map[string]bool{}, snapshots: map[string]bool{}, places: map[string]place{}},
-		dirs:    map[string]bool{}, loose: usage{}, unreadable: map[string]bool{}, attempts: map[string]int{}, book: newJobBook(),
+		dirs:    map[string]bool{}, loose: usage{}, unreadable: map[string]bool{}, attempts: map[string]*attempt{}, newest: map[string]place{}, book: newJobBook(),
 	}
 	if a.jobs <= 0 {
 		a.jobs = max(16, 4*runtime.GOMAXPROCS(0))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
@@ -32,16 +33,19 @@ func (u usage) list() []AuditUsage {
 	return list
 }
 
-// jobBook knows the jobs by their directories, and by their ids: the changelog
-// and entropy injection put a job's files below directories of its id at other places.
+// jobBook knows the jobs by their directories. Entropy injection and the changelog put files of a job
+// below directories of the same name at other places.
 type jobBook struct {
 	byDir map[string]*AuditJob
-	byID  map[string][]*AuditJob
 	order []*AuditJob
+	// completed are those that have completed checkpoints, by the name of the directory.
+	completed map[string][]*AuditJob
+	// users are the jobs whose checkpoints use files of a directory that has no completed checkpoint itself.
+	users map[string][]*AuditJob
 }
 
 func newJobBook() *jobBook {
-	return &jobBook{byDir: map[string]*AuditJob{}, byID: map[string][]*AuditJob{}}
+	return &jobBook{byDir: map[string]*AuditJob{}, completed: map[string][]*AuditJob{}, users: map[string][]*AuditJob{}}
 }
 
 // own gives the job of a directory of its own.
@@ -52,37 +56,61 @@ func (b *jobBook) own(dir string) *AuditJob {
 	j := &AuditJob{Dir: dir, Newest: -1, usage: usage{}}
 	b.byDir[dir] = j
 	b.order = append(b.order, j)
-	if id := storage.Base(dir); jobIDPattern.MatchString(id) {
-		b.byID[id] = append(b.byID[id], j)
+	return j
+}
+
+// enter makes the job of a place unless one is known.
+func (b *jobBook) enter(p place) {
+	if p.job != "" && b.find(p) == nil {
+		b.own(p.job)
+	}
+}
+
+// find gives the job that a place belongs to, nil if none is known.
+func (b *jobBook) find(p place) *AuditJob {
+	j := b.byDir[p.job]
+	if j == nil || len(j.completed) == 0 {
+		if others := b.elsewhere(p); len(others) == 1 {
+			return others[0]
+		}
 	}
 	return j
 }
 
-// find gives the job that a directory belongs to, nil if none is known.
-func (b *jobBook) find(dir string) *AuditJob {
-	if j := b.byDir[dir]; j != nil {
-		return j
+// elsewhere are the jobs with completed checkpoints to which a place belongs though it is not below their directories.
+func (b *jobBook) elsewhere(p place) []*AuditJob {
+	var list []*AuditJob
+	name := storage.Base(p.job)
+	for _, j := range b.completed[name] {
+		if p.area == AreaChangelog && !fixedJobID.MatchString(name) || j.hasEntropyPart(p.job) {
+			list = append(list, j)
+		}
 	}
-	return earliest(b.byID[storage.Base(dir)])
+	return list
 }
 
-// of is find, but makes a job where none is known.
-func (b *jobBook) of(dir string) *AuditJob {
-	if j := b.find(dir); j != nil {
+// decides gives the job whose newest checkpoint tells what in a place is old: of several that of which it is
+// the oldest. It is nil if no checkpoint in scope says anything about the place.
+func (b *jobBook) decides(p place) *AuditJob {
+	if j := b.byDir[p.job]; j != nil && len(j.completed) > 0 {
 		return j
 	}
-	return b.own(dir)
+	list := b.elsewhere(p)
+	if p.area != AreaChangelog || !fixedJobID.MatchString(storage.Base(p.job)) {
+		list = append(list, b.users[p.job]...)
+	}
+	return earliest(list)
 }
 
-// ofSavepoint gives the job that a savepoint's name tells, nil if none is known.
-func (b *jobBook) ofSavepoint(dir string) *AuditJob {
+// ofSavepoint gives the jobs that a savepoint's name tells.
+func (b *jobBook) ofSavepoint(dir string) []*AuditJob {
 	var list []*AuditJob
 	for _, j := range b.order {
 		if jobOfSavepoint(dir, j.Dir) {
 			list = append(list, j)
 		}
 	}
-	return earliest(list)
+	return list
 }
 
 // earliest is the job whose newest checkpoint is the oldest, so that the least counts as old.
@@ -93,9 +121,12 @@ func earliest(list []*AuditJob) *AuditJob {
 	return slices.MinFunc(list, func(a, b *AuditJob) int { return a.NewestTime.Compare(b.NewestTime) })
 }
 
-// completes enters a completed checkpoint.
-func (j *AuditJob) completes(s *AuditSnapshot) {
-	j.Checkpoints++
+// completes enters a completed checkpoint of a job.
+func (b *jobBook) completes(j *AuditJob, s *AuditSnapshot) {
+	if j.Checkpoints++; j.Checkpoints == 1 {
+		name := storage.Base(j.Dir)
+		b.completed[name] = append(b.completed[name], j)
+	}
 	j.completed = append(j.completed, s)
 	if s.CheckpointID > j.Newest {
 		j.Newest, j.NewestTime = s.CheckpointID, s.ModTime
@@ -126,9 +157,7 @@ func (a *audit) enterJobs() {
 	slices.SortFunc(list, func(x, y AuditSnapshot) int {
 		return cmp.Or(strings.Compare(storage.Dir(storage.Dir(x.key)), storage.Dir(storage.Dir(y.key))), cmp.Compare(x.CheckpointID, y.CheckpointID), strings.Compare(x.key, y.key))
 	})
-	for _, dir := range slices.Sorted(maps.Keys(a.layouts.jobs)) {
-		a.book.own(dir)
-	}
+	jobs := map[incremental.SnapshotID]*AuditJob{}
 	for i := range list {
 		s := &list[i]
 		s.AgeSeconds = int64(age(a.now, s.ModTime) / time.Second)
@@ -143,7 +172,8 @@ func (a *audit) enterJobs() {
 				s.Kind = metadata.KindCheckpoint.String()
 			}
 			if !s.savepoint {
-				a.book.of(p.job).completes(s)
+				jobs[s.ID] = a.book.own(p.job)
+				a.book.completes(jobs[s.ID], s)
 			}
 		} else if s.Kind == metadata.KindUnknown.String() && (oldSavepoint.MatchString(storage.Base(s.key)) || oldSavepoint.MatchString(storage.Base(dir))) {
 			s.Kind = "savepoint"
@@ -154,9 +184,103 @@ func (a *audit) enterJobs() {
 			return cmp.Or(x.ModTime.Compare(y.ModTime), cmp.Compare(x.CheckpointID, y.CheckpointID))
 		})
 	}
+	a.enterUsers(jobs)
+	for _, dir := range slices.Sorted(maps.Keys(a.layouts.jobs)) {
+		a.book.enter(place{area: AreaCheckpoint, job: dir})
+	}
+	for _, dir := range a.held.dirs {
+		a.book.enter(a.layouts.of(a.registry.Key(dir)))
+	}
 	for dir := range a.dirs {
-		if p := a.layouts.of(dir); p.area == AreaWorking {
-			a.attempts[p.task] = max(a.attempts[p.task], p.attempt)
+		if p := a.layouts.of(dir); p.area == AreaWorking && p.attempt >= a.newest[p.task].attempt {
+			a.newest[p.task] = p
 		}
 	}
+}
+
+// enterUsers notes whose checkpoints use files of directories of jobs without a completed checkpoint.
+func (a *audit) enterUsers(jobs map[incremental.SnapshotID]*AuditJob) {
+	r := a.registry
+	lacking := map[incremental.DirID]place{}
+	for d := range r.DirLimit() {
+		p := a.layouts.of(r.DirURI(d))
+		if j := a.book.byDir[p.job]; p.job != "" && (j == nil || len(j.completed) == 0) {
+			lacking[d] = p
+		}
+	}
+	if len(lacking) == 0 {
+		return
+	}
+	for _, s := range slices.Sorted(maps.Keys(jobs)) {
+		for id := range r.Files(s) {
+			p, ok := lacking[r.Dir(id)]
+			if !ok || jobs[s].learnEntropy(p.job) {
+				continue
+			}
+			if users := a.book.users[p.job]; !slices.Contains(users, jobs[s]) {
+				a.book.users[p.job] = append(users, jobs[s])
+			}
+		}
+	}
+	for _, d := range slices.Sorted(maps.Keys(lacking)) {
+		a.book.enter(lacking[d])
+	}
+}
+
+// attempt is when the files in the working directory of an attempt were written.
+type attempt struct {
+	first, last time.Time
+	unknown     bool // of some file
+}
+
+// attend takes note of files in working directories, used or not. a.mu is held.
+func (a *audit) attend(files []storage.Info) {
+	last := ""
+	var at *attempt
+	for _, f := range files {
+		if f.Dir {
+			continue
+		}
+		if dir := f.URI[:max(0, strings.LastIndexByte(f.URI, '/'))]; dir != last {
+			at, last = a.attemptIn(dir), dir
+		}
+		switch t := f.ModTime; {
+		case at == nil:
+		case t.IsZero():
+			at.unknown = true
+		default:
+			if at.first.IsZero() || t.Before(at.first) {
+				at.first = t
+			}
+			if t.After(at.last) {
+				at.last = t
+			}
+		}
+	}
+}
+
+// attemptIn gives the attempt in whose working directory a directory is, nil if it is in none.
+func (a *audit) attemptIn(dir string) *attempt {
+	if !strings.Contains(dir, "__attempt_") {
+		return nil
+	}
+	for key := a.registry.Key(dir); ; key = storage.Dir(key) {
+		switch {
+		case workingPattern.MatchString(storage.Base(key)):
+			if a.attempts[key] == nil {
+				a.attempts[key] = new(attempt)
+			}
+			return a.attempts[key]
+		case storage.Dir(key) == key:
+			return nil
+		}
+	}
+}
+
+// ended says that an attempt's working directory is not used any more: there is one of a later attempt, and everything
+// in it was written before that began. The number alone says nothing, as they begin again when the JobManager recovers.
+func (a *audit) ended(p place) bool {
+	newest := a.newest[p.task]
+	mine, later := a.attempts[p.dir], a.attempts[newest.dir]
+	return p.attempt < newest.attempt && mine != nil && later != nil && !mine.unknown && !later.unknown && mine.last.Before(later.first)
 }

@@ -48,7 +48,7 @@ const (
 	CauseBetween      = "written between two retained checkpoints: a checkpoint that failed, or state that they no longer use"
 	CauseBefore       = "older than the oldest retained checkpoint"
 	CauseAfter        = "newer than the newest completed checkpoint: a checkpoint that failed"
-	CauseNoCheckpoint = "of a job without a completed checkpoint"
+	CauseNoCheckpoint = "of a job without a completed checkpoint in scope"
 	CauseAttempt      = "working directory of an earlier attempt"
 	CauseWriting      = "interrupted writing of metadata"
 	CauseNoTime       = "modification time unknown"
@@ -140,7 +140,7 @@ func (a *audit) count(p place, s FileStatus, size int64) {
 		a.loose.add(p.area, s, size)
 		return
 	}
-	j := a.book.of(p.job)
+	j := a.book.find(p)
 	j.Totals.add(s, size)
 	j.usage.add(p.area, s, size)
 }
@@ -148,12 +148,37 @@ func (a *audit) count(p place, s FileStatus, size int64) {
 // jobOf gives the job that wrote into a place, nil if none is known.
 func (a *audit) jobOf(p place) *AuditJob {
 	if p.job != "" {
-		return a.book.find(p.job)
+		return a.book.find(p)
 	}
 	if p.area == AreaSavepoint {
-		return a.book.ofSavepoint(p.dir)
+		return earliest(a.book.ofSavepoint(p.dir))
 	}
 	return nil
+}
+
+// since gives the time before which a file must have been written, by the grace period, to be old: that of the
+// newest checkpoint of the job that may use it. It is false if there may be a job of which no checkpoint is
+// known: a job that runs needs files of its changelog, and working directories, that no metadata names yet.
+func (a *audit) since(p place) (time.Time, bool) {
+	var list []*AuditJob
+	switch {
+	case p.job != "":
+		list = append(list, a.book.decides(p))
+	case p.area == AreaSavepoint:
+		for _, j := range a.book.ofSavepoint(p.dir) {
+			list = append(list, a.book.decides(place{area: AreaShared, job: j.Dir}))
+		}
+	}
+	limit := a.now
+	for _, j := range list {
+		if j == nil {
+			return a.now, false
+		}
+		if j.NewestTime.Before(limit) {
+			limit = j.NewestTime
+		}
+	}
+	return limit, true
 }
 
 // judge decides about a file that no snapshot uses.
@@ -174,18 +199,18 @@ func (a *audit) judge(f *heldFile, p place) verdict {
 		return undecided(causeName)
 	case (p.area == AreaCheckpoint || p.area == AreaSavepoint) && a.unreadable[storage.Join(p.dir, MetadataName)]:
 		return undecided(causeUnreadable)
-	case p.area == AreaWorking && p.attempt >= a.attempts[p.task]:
+	case p.area == AreaWorking && !a.ended(p):
 		return undecided(causeWorking)
 	}
 	j := a.jobOf(p)
 	t := f.modTime()
-	limit := a.now
+	if p.area == AreaWorking {
+		t = a.attempts[p.dir].last // as the attempt may use them all
+	}
+	limit, known := a.since(p)
 	newest := int64(-1)
-	if j != nil && j.Newest >= 0 {
+	if j != nil {
 		newest = j.Newest
-		if j.NewestTime.Before(limit) {
-			limit = j.NewestTime
-		}
 	}
 	switch {
 	case t.IsZero(), limit.IsZero():
@@ -202,6 +227,9 @@ func (a *audit) judge(f *heldFile, p place) verdict {
 	}
 	if why, ok := a.spare(a.registry.Key(a.held.uri(f))); ok {
 		return undecided(why)
+	}
+	if !known {
+		return undecided(causeNoCheckpoint)
 	}
 	return verdict{FileUnreferenced, a.cause(p, j, t, running, writing)}
 }
@@ -253,7 +281,7 @@ func (a *audit) describe(l *layouts, f *heldFile) AuditFile {
 		Area: p.area, TaskOwned: p.taskOwned, Dir: p.dir, After: -1, Before: -1,
 	}
 	if p.job != "" {
-		file.Job = a.book.find(p.job).Dir
+		file.Job = a.book.find(p).Dir
 	}
 	if j := a.jobOf(p); j != nil && f.time != 0 {
 		file.After, file.Before = j.between(f.modTime())

@@ -287,6 +287,7 @@ func (a *audit) take(ctx context.Context, files []storage.Info) error {
 			a.hold(f)
 		}
 	}
+	a.attend(files)
 	a.objects += int64(len(files))
 	if a.o.Progress != nil {
 		a.o.Progress(a.objects)

@@ -236,7 +236,7 @@ func (a *audit) owners() *owners {
 	for d := range r.DirLimit() {
 		p := a.layouts.of(r.DirURI(d))
 		owner := p.owner()
-		if j := a.book.find(p.job); p.job != "" && j != nil {
+		if j := a.book.find(p); p.job != "" && j != nil {
 			owner = j.Dir
 		}
 		i, ok := index[owner]
@@ -325,7 +325,7 @@ func (a *audit) sumDirs() {
 
 func (a *audit) dirState(d *AuditDir, p place) string {
 	switch {
-	case p.area == AreaWorking && p.attempt < a.attempts[p.task]:
+	case p.area == AreaWorking && a.ended(p):
 		return DirAttempt
 	case p.area == AreaWorking:
 		return DirWorking
@@ -338,7 +338,7 @@ func (a *audit) dirState(d *AuditDir, p place) string {
 	case p.area == AreaSavepoint:
 		return DirIncomplete
 	}
-	j := a.book.find(p.job)
+	j := a.book.find(p)
 	switch {
 	case j != nil && p.checkpoint <= j.Newest:
 		return DirSuperseded
@@ -382,30 +382,4 @@ func (r *AuditReport) Problems() iter.Seq[AuditProblem] {
 			}
 		}
 	}
-}
-
-// siblings finds what lies beside roots that are directories of jobs, and is not in scope.
-func (a *audit) siblings(ctx context.Context) error {
-	looked := map[string]bool{}
-	for _, root := range a.report.Roots {
-		up := storage.Dir(root)
-		if up == root || looked[up] || !a.layouts.jobs[a.registry.Key(root)] && !hasMeaning(storage.Base(root)) {
-			continue
-		}
-		looked[up] = true
-		for info, err := range a.fsys.ReadDir(ctx, up) {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err != nil {
-				a.report.Unlisted = append(a.report.Unlisted, AuditFailure{URI: up, Error: bareCause(err, up), Cause: err})
-				break
-			}
-			if info.Dir && hasMeaning(storage.Base(info.URI)) && !slices.ContainsFunc(a.report.Roots, func(r string) bool { return a.registry.Key(r) == a.registry.Key(info.URI) }) {
-				a.report.Siblings = append(a.report.Siblings, info.URI)
-			}
-		}
-	}
-	slices.Sort(a.report.Siblings)
-	return nil
 }

@@ -37,22 +37,44 @@ func TestAuditEntropy(t *testing.T) {
 	}
 }
 
-// TestAuditWorkingDirectories: ForSt's last attempt may be running.
+// TestAuditWorkingDirectories: ForSt's last attempt may be running, and so may one of a lower number that wrote
+// later: numbers begin again when the JobManager recovers.
 func TestAuditWorkingDirectories(t *testing.T) {
 	depots(t, func(t *testing.T, d *depot) {
 		shared := "ck/" + ownerA + "/shared/"
 		task := shared + "op_X_64b44402c21d76abce376a0b9b821872__1_2__attempt_"
 		d.state(task+"0/db", 2, 9*day)
 		used := d.state(task+"9/db", 1, 9*day)
-		d.state(task+"10/db", 3, 9*day)
+		d.state(task+"10/db", 3, 8*day)
+		again := shared + "op_X_64b44402c21d76abce376a0b9b821872__2_2__attempt_"
+		d.state(again+"0/db", 1, 20*day)
+		d.state(again+"0/db", 1, 7*day)
+		d.state(again+"1/db", 2, 11*day)
+		d.state(again+"3/db", 1, 10*day)
+		d.state(again+"3/db", 1, 9*day)
+		// A file that a checkpoint uses tells as much.
+		third := shared + "op_X_64b44402c21d76abce376a0b9b821872__3_3__attempt_"
+		d.state(third+"0/db", 1, 20*day)
+		used = append(used, d.state(third+"0/db", 1, 7*day)...)
+		d.state(third+"1/db", 1, 8*day)
+		unknown := shared + "op_Y_64b44402c21d76abce376a0b9b821872__1_1__attempt_"
+		d.state(unknown+"0/db", 1, 20*day)
+		delete(d.times, d.state(unknown+"0/db", 1, 20*day)[0])
+		d.state(unknown+"1/db", 1, 8*day)
+		young := shared + "op_Z_64b44402c21d76abce376a0b9b821872__1_1__attempt_"
+		d.state(young+"0/db", 1, 20*day)
+		d.state(young+"0/db", 1, 73*hour)
+		d.state(young+"1/db", 1, 72*hour)
 		d.snapshot("ck/"+ownerA+"/chk-2", 3*day, used...)
 		r := d.audit(AuditOptions{})
-		wantTotals(t, r, 2, 2, 0, 3)
-		if got := causesOf(r); got[CauseAttempt] != 2 || got[CauseWorking] != 3 {
+		wantTotals(t, r, 3, 4, 2, 13)
+		if got := causesOf(r); got[CauseAttempt] != 4 || got[CauseWorking] != 13 || got[CauseYoung] != 2 {
 			t.Errorf("causes: %v", got)
 		}
-		if a, b := stateOf(t, r, "attempt_9"), stateOf(t, r, "attempt_10"); a.State != DirAttempt || b.State != DirWorking {
-			t.Errorf("states: %+v %+v", a, b)
+		for dir, want := range map[string]string{task + "9": DirAttempt, task + "10": DirWorking, again + "0": DirWorking, again + "1": DirAttempt, again + "3": DirWorking, third + "0": DirWorking, unknown + "0": DirWorking} {
+			if got := stateOf(t, r, dir); got.State != want {
+				t.Errorf("%s: %s, want %s", dir, got.State, want)
+			}
 		}
 	})
 }

@@ -276,7 +276,7 @@ func (g *gc) verdictOf(i int, f *AuditFile) (stays, reason string) {
 		// The newest checkpoint of a job that ended stays the newest one forever.
 		old := !f.ModTime.IsZero() && age(g.now, f.ModTime) >= g.grace && !f.ModTime.After(g.now)
 		_, spared := g.spare(key)
-		if old && !spared && (f.Status == FileYoung || f.Cause == CauseWorking) {
+		if old && !spared && (f.Status == FileYoung || f.Cause == CauseWorking || f.Cause == CauseNoCheckpoint) {
 			unused = true
 		}
 	}
@@ -306,7 +306,7 @@ const (
 
 // orphanSavepoint says that a file is of a savepoint without metadata, of no known job.
 func (g *gc) orphanSavepoint(f *AuditFile) bool {
-	return f.Area == AreaSavepoint && !g.layouts.snapshots[f.Dir] && g.book.ofSavepoint(f.Dir) == nil
+	return f.Area == AreaSavepoint && !g.layouts.snapshots[f.Dir] && len(g.book.ofSavepoint(f.Dir)) == 0
 }
 
 // unused yields the files to delete that no snapshot uses.

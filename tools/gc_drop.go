@@ -54,7 +54,7 @@ func (g *gc) choose() {
 				g.drop(s, "its job was retired")
 			}
 		case g.o.KeepLast > 0:
-			g.dropOlder(list, g.o.KeepLast, g.book.find(dir).NewestTime, "checkpoints of its job")
+			g.dropOlder(list, g.o.KeepLast, g.book.byDir[dir].NewestTime, "checkpoints of its job")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(savepoints)) {

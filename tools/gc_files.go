@@ -269,13 +269,13 @@ func (g *gc) removable(key string) bool {
 	}
 	switch p.area {
 	case AreaCheckpoint:
-		j := g.book.find(p.job)
+		j := g.book.find(p)
 		return j != nil && p.checkpoint <= j.Newest
 	case AreaSavepoint:
-		j := g.book.ofSavepoint(p.dir)
-		return j == nil || j.Newest >= 0
+		_, known := g.since(p)
+		return known
 	case AreaWorking:
-		return p.attempt < g.attempts[p.task]
+		return g.ended(p)
 	}
 	return false
 }

@@ -170,25 +170,55 @@ func (m *gcModel) reachable() map[string]bool {
 	return all
 }
 
-// oldEnough says that a file is old enough to go, by the clock and by the newest checkpoint of its job.
-func (m *gcModel) oldEnough(uri string) bool {
+// newest gives the time of a job's newest completed checkpoint, false if none is there.
+func (m *gcModel) newest(j *modelJob) (time.Time, bool) {
+	newest := int64(-1)
+	for s := range m.snapshots {
+		var n int64
+		if _, err := fmt.Sscanf(strings.TrimPrefix(s, storage.Join(gcRoot, j.id)+"/"), "chk-%d/_metadata", &n); err == nil && n > newest {
+			newest = n
+		}
+	}
+	return m.times[storage.Join(chkDir(j.id, newest), MetadataName)], newest >= 0
+}
+
+// users gives the time of the newest checkpoint of the jobs that use files in a job's directory: the earliest of them.
+func (m *gcModel) users(j *modelJob) (time.Time, bool) {
+	var oldest time.Time
+	found := false
+	for _, user := range m.jobs {
+		t, ok := m.newest(user)
+		if !ok {
+			continue
+		}
+		for s, uses := range m.snapshots {
+			for u := range uses {
+				if strings.HasPrefix(s, storage.Join(gcRoot, user.id)+"/") && strings.HasPrefix(u, storage.Join(gcRoot, j.id)+"/") && (!found || t.Before(oldest)) {
+					oldest, found = t, true
+				}
+			}
+		}
+	}
+	return oldest, found
+}
+
+// oldEnough says that a file is old enough to go, by the clock and by the newest checkpoint of its job. Of a job
+// without one nothing is, unless others use some of its files: then theirs count.
+func (m *gcModel) oldEnough(uri string, left []string) bool {
 	limit := m.now
 	for _, j := range m.jobs {
 		mine := strings.Contains(uri, "/"+j.id+"/") || strings.Contains(uri, "/savepoint-"+j.id[:6]+"-")
-		if !mine {
+		if !mine || !slices.ContainsFunc(left, func(f string) bool { return strings.HasPrefix(f, storage.Join(gcRoot, j.id)+"/") }) {
 			continue
 		}
-		newest := int64(-1)
-		for s := range m.snapshots {
-			var n int64
-			if _, err := fmt.Sscanf(strings.TrimPrefix(s, storage.Join(gcRoot, j.id)+"/"), "chk-%d/_metadata", &n); err == nil && n > newest {
-				newest = n
-			}
+		t, ok := m.newest(j)
+		if !ok {
+			t, ok = m.users(j)
 		}
-		if newest < 0 {
-			continue
+		if !ok {
+			return false
 		}
-		if t := m.times[storage.Join(chkDir(j.id, newest), MetadataName)]; t.Before(limit) {
+		if t.Before(limit) {
 			limit = t
 		}
 	}
@@ -225,8 +255,9 @@ func (m *gcModel) gc() {
 		m.t.Fatalf("refused: %q", p.Refused)
 	}
 	limits := map[string]bool{} // of files, by the snapshots before
+	before := m.w.files()
 	for u := range m.written {
-		limits[u] = m.oldEnough(u) && (o.KeepSavepoints > 0 || !m.nobodys(u))
+		limits[u] = m.oldEnough(u, before) && (o.KeepSavepoints > 0 || !m.nobodys(u))
 	}
 	if o.KeepLast+o.KeepSavepoints == 0 && len(p.Drop) > 0 {
 		m.t.Fatalf("drops %+v", p.Drop)

@@ -13,8 +13,8 @@ import (
 // checkScope refuses where it can't be known what is in use.
 func (g *gc) checkScope() {
 	refuseUndecided(g.plan, g.report, g.keys(g.o.IgnoreMetadata), g.registry.Key)
-	if siblings := siblingsOf(g.report.Siblings, g.roots); len(siblings) > 0 {
-		g.refuse("snapshots beside the roots may use their files, and are not in scope: %s; name the directory that holds them all as root, or them as references", listSome(siblings))
+	if siblings := g.besideRoots(g.roots); len(siblings) > 0 {
+		g.refuse("snapshots beside the roots, or in the same job, may use their files, and are not in scope: %s; name the directory that holds them all as root, or them as references", listSome(siblings))
 	}
 	g.checkCopies()
 	for i, key := range g.rootKeys {
@@ -66,13 +66,6 @@ func refuseUndecided(p *GCPlan, r *AuditReport, ignored []string, key func(strin
 			refuse(why)
 		}
 	}
-}
-
-// siblingsOf are those directories that lie beside one of the roots.
-func siblingsOf(siblings, roots []string) []string {
-	return slices.DeleteFunc(slices.Clone(siblings), func(s string) bool {
-		return !slices.ContainsFunc(roots, func(r string) bool { return storage.Key(storage.Dir(r)) == storage.Key(storage.Dir(s)) })
-	})
 }
 
 // Below this share of files in use, in a hundred, a listing of at least that many unused files is suspicious.
@@ -152,8 +145,4 @@ func (g *gc) elsewhere() string {
 // rootOf gives the index of the root that a place is below, -1 if it is below none.
 func (g *gc) rootOf(key string) int {
 	return slices.IndexFunc(g.rootKeys, func(r string) bool { return within([]string{r}, key) })
-}
-
-func (g *gc) inScope(key string) bool {
-	return slices.ContainsFunc(g.report.Roots, func(r string) bool { return within([]string{g.registry.Key(r)}, key) })
 }

@@ -104,7 +104,7 @@ func (s *scout) look(ctx context.Context) error {
 	}
 	p := &GCPlan{}
 	refuseUndecided(p, s.report, s.ignored, s.registry.Key)
-	if siblings := siblingsOf(s.report.Siblings, s.roots); len(siblings) > 0 {
+	if siblings := s.besideRoots(s.roots); len(siblings) > 0 {
 		p.Refused = append(p.Refused, "directories came beside the roots: "+listSome(siblings))
 	}
 	if len(p.Refused) > 0 {
