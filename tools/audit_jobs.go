@@ -40,12 +40,14 @@ type jobBook struct {
 	order []*AuditJob
 	// completed are those that have completed checkpoints, by the name of the directory.
 	completed map[string][]*AuditJob
+	// named are those of a directory of a job, by its name; nil if there are several.
+	named map[string]*AuditJob
 	// users are the jobs whose checkpoints use files of a directory that has no completed checkpoint itself.
 	users map[string][]*AuditJob
 }
 
 func newJobBook() *jobBook {
-	return &jobBook{byDir: map[string]*AuditJob{}, completed: map[string][]*AuditJob{}, users: map[string][]*AuditJob{}}
+	return &jobBook{byDir: map[string]*AuditJob{}, completed: map[string][]*AuditJob{}, named: map[string]*AuditJob{}, users: map[string][]*AuditJob{}}
 }
 
 // own gives the job of a directory of its own.
@@ -69,20 +71,28 @@ func (b *jobBook) enter(p place) {
 // find gives the job that a place belongs to, nil if none is known.
 func (b *jobBook) find(p place) *AuditJob {
 	j := b.byDir[p.job]
-	if j == nil || len(j.completed) == 0 {
-		if others := b.elsewhere(p); len(others) == 1 {
-			return others[0]
-		}
+	if j != nil && len(j.completed) > 0 {
+		return j
+	}
+	switch others := b.elsewhere(p); {
+	case len(others) == 1:
+		return others[0]
+	case len(others) == 0 && j == nil && tellsJob(p):
+		return b.named[storage.Base(p.job)]
 	}
 	return j
+}
+
+// tellsJob says that a place is known to be of the job with the id in its name wherever that is.
+func tellsJob(p place) bool {
+	return p.area == AreaChangelog && !fixedJobID.MatchString(storage.Base(p.job))
 }
 
 // elsewhere are the jobs with completed checkpoints to which a place belongs though it is not below their directories.
 func (b *jobBook) elsewhere(p place) []*AuditJob {
 	var list []*AuditJob
-	name := storage.Base(p.job)
-	for _, j := range b.completed[name] {
-		if p.area == AreaChangelog && !fixedJobID.MatchString(name) || j.hasEntropyPart(p.job) {
+	for _, j := range b.completed[storage.Base(p.job)] {
+		if tellsJob(p) || j.hasEntropyPart(p.job) {
 			list = append(list, j)
 		}
 	}
@@ -96,7 +106,7 @@ func (b *jobBook) decides(p place) *AuditJob {
 		return j
 	}
 	list := b.elsewhere(p)
-	if p.area != AreaChangelog || !fixedJobID.MatchString(storage.Base(p.job)) {
+	if p.area != AreaChangelog || tellsJob(p) {
 		list = append(list, b.users[p.job]...)
 	}
 	return earliest(list)
@@ -188,8 +198,30 @@ func (a *audit) enterJobs() {
 	for _, dir := range slices.Sorted(maps.Keys(a.layouts.jobs)) {
 		a.book.enter(place{area: AreaCheckpoint, job: dir})
 	}
+	var changelogs []place
+	enter := func(key string) {
+		if p := a.layouts.of(key); p.area == AreaChangelog {
+			changelogs = append(changelogs, p)
+		} else {
+			a.book.enter(p)
+		}
+	}
+	for d := range a.registry.DirLimit() {
+		enter(a.registry.DirURI(d))
+	}
 	for _, dir := range a.held.dirs {
-		a.book.enter(a.layouts.of(a.registry.Key(dir)))
+		enter(a.registry.Key(dir))
+	}
+	for _, j := range a.book.order {
+		name := storage.Base(j.Dir)
+		if _, several := a.book.named[name]; several {
+			a.book.named[name] = nil
+		} else {
+			a.book.named[name] = j
+		}
+	}
+	for _, p := range changelogs {
+		a.book.enter(p)
 	}
 	for dir := range a.dirs {
 		if p := a.layouts.of(dir); p.area == AreaWorking && p.attempt >= a.newest[p.task].attempt {
@@ -221,9 +253,6 @@ func (a *audit) enterUsers(jobs map[incremental.SnapshotID]*AuditJob) {
 				a.book.users[p.job] = append(users, jobs[s])
 			}
 		}
-	}
-	for _, d := range slices.Sorted(maps.Keys(lacking)) {
-		a.book.enter(lacking[d])
 	}
 }
 

@@ -247,6 +247,12 @@ func (g *gc) checkRetiredAge() {
 	if len(g.retired) > 0 {
 		for f := range g.report.Files() {
 			note(f.Job, f.ModTime)
+			for dir := range g.retired {
+				// It is not known whose the changelog of an id is that several jobs can have.
+				if f.Area == AreaChangelog && storage.Base(f.Job) == storage.Base(dir) {
+					note(dir, f.ModTime)
+				}
+			}
 		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(g.retired)) {

@@ -116,20 +116,24 @@ func TestGCWithoutCheckpoint(t *testing.T) {
 				t.Errorf("%+v: got %q, %+v", o, got, p.Listed)
 			}
 		}
-		p := w.plan(GCOptions{Retire: []string{b}}, "s3://b")
-		want := append([]string{old[1]}, files...)
+		wantRefusal(t, w.plan(GCOptions{Retire: []string{b}}, "s3://b"), b, "grace period")
+		time.Sleep(2 * day)
+		want := append(append([]string{old[1], young}, files...), changes...)
 		slices.Sort(want)
-		if got := planned(t, p); !slices.Equal(got, want) {
+		if got := planned(t, w.plan(GCOptions{Retire: []string{b}}, "s3://b")); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		p = w.plan(GCOptions{Retire: []string{b, dstl}}, "s3://b")
-		if want = append(want, changes...); !slices.Equal(planned(t, p), want) {
-			t.Errorf("got %q, want %q", planned(t, p), want)
-		}
+		// What is written to the changelog shows that it runs.
+		more := dstl + "/dstl/" + uuid(7)
+		put(t, w.fsys, more, 7)
+		wantRefusal(t, w.plan(GCOptions{Retire: []string{b}}, "s3://b"), b, "grace period")
+		time.Sleep(2 * day)
 		// A checkpoint that uses the changelog is reason enough to keep it.
 		w.checkpoint(jobA, 8, append(slices.Clone(old[:1]), changes...))
-		put(t, w.fsys, dstl+"/dstl/"+uuid(6), 7)
-		wantRefusal(t, w.plan(GCOptions{Retire: []string{dstl}}, "s3://b"), chkDir(jobA, 8), dstl)
+		wantRefusal(t, w.plan(GCOptions{Retire: []string{b}}, "s3://b"), chkDir(jobA, 8), b)
+		if got := planned(t, w.plan(GCOptions{}, "s3://b")); slices.Contains(got, changes[0]) {
+			t.Errorf("got %q", got)
+		}
 	})
 }
 
@@ -168,6 +172,9 @@ func TestGCChangelogOfFixedID(t *testing.T) {
 			if goes != slices.Equal(got, []string{file}) || !goes && len(got) > 0 {
 				t.Errorf("got %q", got)
 			}
+			// What is written there may be the job's all the same.
+			put(t, w.fsys, "s3://b/dstl/"+job+"/dstl/"+uuid(3), 7)
+			wantRefusal(t, w.plan(GCOptions{Retire: []string{storage.Join(gcRoot, job)}}, "s3://b"), "grace period")
 		})
 	}
 }
