@@ -30,6 +30,7 @@ type modelJob struct {
 	id       string
 	next     int64
 	running  bool
+	entropy  bool
 	current  []string   // files of the newest checkpoint that the next can go on with
 	retained []string   // metadata of checkpoints
 	pending  *modelWork // checkpoint in progress
@@ -101,7 +102,7 @@ func (m *gcModel) delete(uris ...string) {
 
 func (m *gcModel) start(current []string, claimed string) {
 	id := fmt.Sprintf("%06x%026x", len(m.jobs)+1, len(m.jobs)+1)
-	m.jobs = append(m.jobs, &modelJob{id: id, next: 1, running: true, current: current, claimed: claimed})
+	m.jobs = append(m.jobs, &modelJob{id: id, next: 1, running: true, entropy: rapid.Bool().Draw(m.t, "entropy"), current: current, claimed: claimed})
 }
 
 // begin uploads what a checkpoint needs.
@@ -109,7 +110,11 @@ func (m *gcModel) begin(j *modelJob) {
 	p := &modelWork{id: j.next, files: m.some(j.current, "reuse")}
 	j.next++
 	for range m.draw(3, "new files") {
-		p.files = append(p.files, m.write(storage.Join(gcRoot, j.id, "shared")))
+		dir := gcRoot
+		if j.entropy {
+			dir = fmt.Sprintf("s3://b/%04x/ck", m.n%3)
+		}
+		p.files = append(p.files, m.write(storage.Join(dir, j.id, "shared")))
 	}
 	for range m.draw(2, "own files") {
 		m.write(chkDir(j.id, p.id))
@@ -182,8 +187,8 @@ func (m *gcModel) newest(j *modelJob) (time.Time, bool) {
 	return m.times[storage.Join(chkDir(j.id, newest), MetadataName)], newest >= 0
 }
 
-// users gives the time of the newest checkpoint of the jobs that use files in a job's directory: the earliest of them.
-func (m *gcModel) users(j *modelJob) (time.Time, bool) {
+// users gives the time of the newest checkpoint of the jobs that use files in a directory: the earliest of them.
+func (m *gcModel) users(dir string) (time.Time, bool) {
 	var oldest time.Time
 	found := false
 	for _, user := range m.jobs {
@@ -193,7 +198,7 @@ func (m *gcModel) users(j *modelJob) (time.Time, bool) {
 		}
 		for s, uses := range m.snapshots {
 			for u := range uses {
-				if strings.HasPrefix(s, storage.Join(gcRoot, user.id)+"/") && strings.HasPrefix(u, storage.Join(gcRoot, j.id)+"/") && (!found || t.Before(oldest)) {
+				if strings.HasPrefix(s, storage.Join(gcRoot, user.id)+"/") && strings.HasPrefix(u, dir+"/") && (!found || t.Before(oldest)) {
 					oldest, found = t, true
 				}
 			}
@@ -202,24 +207,64 @@ func (m *gcModel) users(j *modelJob) (time.Time, bool) {
 	return oldest, found
 }
 
-// oldEnough says that a file is old enough to go, by the clock and by the newest checkpoint of its job. Of a job
-// without one nothing is, unless others use some of its files: then theirs count.
+// part gives the directory of the job's id in which a file is, "" if it is in none.
+func (j *modelJob) part(uri string) string {
+	before, _, ok := strings.Cut(uri, "/"+j.id+"/")
+	if !ok {
+		return ""
+	}
+	return before + "/" + j.id
+}
+
+// scattered says that a checkpoint of the job shows where it has random characters.
+func (m *gcModel) scattered(j *modelJob) bool {
+	for s, uses := range m.snapshots {
+		for u := range uses {
+			if part := j.part(u); strings.HasPrefix(s, storage.Join(gcRoot, j.id)+"/") && part != "" && part != storage.Join(gcRoot, j.id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// limit gives the time that tells what is old in a directory of a job: that of its newest checkpoint, which for a part that
+// entropy injection made must show that, and of those of others who use files of it. It is false if there is none.
+func (m *gcModel) limit(j *modelJob, part string) (time.Time, bool) {
+	t, ok := m.newest(j)
+	plain := part == storage.Join(gcRoot, j.id)
+	if plain && ok {
+		return t, true
+	}
+	user, used := m.users(part)
+	if ok = ok && m.scattered(j); !ok || used && user.Before(t) {
+		return user, used
+	}
+	return t, true
+}
+
+// oldEnough says that a file is old enough to go, by the clock and by the newest checkpoint of its job.
 func (m *gcModel) oldEnough(uri string, left []string) bool {
 	limit := m.now
 	for _, j := range m.jobs {
-		mine := strings.Contains(uri, "/"+j.id+"/") || strings.Contains(uri, "/savepoint-"+j.id[:6]+"-")
-		if !mine || !slices.ContainsFunc(left, func(f string) bool { return strings.HasPrefix(f, storage.Join(gcRoot, j.id)+"/") }) {
-			continue
+		parts := map[string]bool{}
+		if part := j.part(uri); part != "" {
+			parts[part] = true
+		} else if strings.Contains(uri, "/savepoint-"+j.id[:6]+"-") {
+			for _, f := range left {
+				if part := j.part(f); part != "" {
+					parts[part] = true
+				}
+			}
 		}
-		t, ok := m.newest(j)
-		if !ok {
-			t, ok = m.users(j)
-		}
-		if !ok {
-			return false
-		}
-		if t.Before(limit) {
-			limit = t
+		for part := range parts {
+			t, ok := m.limit(j, part)
+			if !ok {
+				return false
+			}
+			if t.Before(limit) {
+				limit = t
+			}
 		}
 	}
 	return !m.written[uri].After(limit.Add(-DefaultGrace))
@@ -232,7 +277,7 @@ func (m *gcModel) nobodys(uri string) bool {
 		return false
 	}
 	return !slices.ContainsFunc(m.w.files(), func(f string) bool {
-		rest, ok := strings.CutPrefix(f, gcRoot+"/")
+		_, rest, ok := strings.Cut(f, "/ck/")
 		return ok && rest[:6] == storage.Base(dir)[len("savepoint-"):][:6]
 	})
 }

@@ -32,7 +32,7 @@ from one another, with their savepoints, and of the changelog. A snapshot that i
 A file that no snapshot uses is too young if it was written less than the grace period ago, or less than that before the newest
 completed checkpoint of its job, or later: a checkpoint in progress may be about to use it. Undecided are files that are to be kept
 as no more can be said: with an unknown or future time, with names that Flink does not give, outside of Flink's directories, in the
-working directory of a task that may be running, beside metadata that can't be read.
+working directory of a task that may be running, of a job of which no completed checkpoint is in scope, beside metadata that can't be read.
 
 --needed-by says for a snapshot, also one whose metadata is gone, who uses its files yet, and from which checkpoint of which job on nobody
 does; if somebody does, the exit code is 3. --pointers reads paths of snapshots from a file, one in a line, as high availability or

@@ -25,7 +25,7 @@ what its snapshots use, and nothing in it is deleted, also where it is below a r
 WHAT IS REFUSED (exit code 5)
   - Metadata in scope can't be read, or has another name, or a directory can't be listed. --ignore-metadata leaves out what
     is damaged, on purpose; what lies beside it stays.
-  - Directories of jobs or savepoints beside a root are not in scope.
+  - A root is a job or a savepoint, or a part of one, and the rest of it, or what lies beside it, is not in scope.
   - Snapshots name files that are listed elsewhere: another spelling of one place, which --alias tells.
   - Hardly anything of what is listed is named by a snapshot, so that snapshots may be missing (--accept-mismatch).
   - A pin names nothing, or what is no snapshot outside of the roots.
@@ -36,6 +36,7 @@ WHAT IS REFUSED (exit code 5)
 
 WHAT STAYS
   - Files that are not older than the grace period: by the clock, and by the newest completed checkpoint of their job.
+  - Files of a job of which no completed checkpoint is in scope, unless others use some of them: --job deletes those of a job that ended.
   - Files with an unknown or a future time, with names that Flink does not give, or outside of Flink's directories.
   - Files of directories of tasks that may run, and without --taskowned those in taskowned.
   - Pins, and what snapshots there use; and with --job-manager all that running jobs hold or may be about to use.
@@ -103,8 +104,6 @@ NOT FINISHED
 Deleting needs --unfinished as long as these are open:
   - A directory below a root that is a symbolic link, or that the disk knows in another spelling (case, Unicode
     normalization): its files are listed under two names, of which one looks unused. Have no such below a root.
-  - A root inside a job (such as its shared) and jobs without directories of their own: siblings are not noticed.
-  - Changelog files of jobs without a snapshot in scope are judged by their age alone.
 `
 
 // guard gives a function that asks the clusters, nil if there are none.
