@@ -98,8 +98,8 @@ func TestGCWithoutCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGCWorld(t)
 		const b, dstl = "s3://b/ck/" + jobB, "s3://b/dstl/" + jobB
-		files := []string{chkDir(jobB, 1) + "/" + uuid(1), b + "/shared/" + uuid(2), b + "/shared/" + workingDir + "/" + uuid(3)}
-		changes := []string{dstl + "/dstl/" + uuid(4)}
+		files := slices.Concat(own(chkDir(jobB, 1), 1), own(b+"/shared", 2), own(b+"/shared/"+workingDir, 3))
+		changes := own(dstl+"/dstl", 4)
 		// A name that is sorted before the job's.
 		savepoint := "s3://b/a/savepoint-" + jobB[:6] + "-aaaaaaaaaaaa/" + uuid(5)
 		for _, f := range append(append([]string{savepoint}, files...), changes...) {
