@@ -122,6 +122,7 @@ func TestGCClocks(t *testing.T) {
 		orphan := storage.Join(gcRoot, jobB, "shared", uuid(9))
 		put(t, w.fsys, orphan, 7)
 		time.Sleep(DefaultGrace + time.Minute)
+		w.checkpoint(jobB, 1, nil)
 		w.wantPlan(GCOptions{}, append(late, orphan)...)
 		w.wantPlan(GCOptions{Held: []*Held{{ClockAhead: -time.Hour}}}, late...)
 	})
