@@ -117,7 +117,7 @@ func (b *auditBench) run(w io.Writer, rounds int, remove bool) error {
 		}
 	}
 	if remove {
-		x := b.command("drey gc --plan --delete", c.unreferenced, "gc", "--plan", plan.Name(), "--delete", "--unfinished")
+		x := b.command("drey gc --plan --delete", c.unreferenced, "gc", "--plan", plan.Name(), "--delete")
 		r, err := b.measure(x)
 		if err != nil {
 			return err

@@ -32,10 +32,10 @@ It refuses, with exit code 5,
 
 EXAMPLES
   drey dispose s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
-  drey dispose --delete --unfinished s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
-  drey dispose --delete --unfinished --scope s3://bucket/ckpt --scope s3://bucket/savepoints s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
-  drey dispose --delete --unfinished --job-manager http://localhost:8081 /data/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-41
-  drey dispose --delete --unfinished --stopped /data/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-42
+  drey dispose --delete s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
+  drey dispose --delete --scope s3://bucket/ckpt --scope s3://bucket/savepoints s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
+  drey dispose --delete --job-manager http://localhost:8081 /data/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-41
+  drey dispose --delete --stopped /data/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0/chk-42
 `
 
 func cmdDispose() *command {
@@ -46,7 +46,7 @@ func cmdDispose() *command {
 	}
 	return &command{
 		name: "dispose", args: "SNAPSHOT...", minArgs: 1, maxArgs: -1,
-		short: "delete snapshots with what only they use", long: disposeHelp + notFinished,
+		short: "delete snapshots with what only they use", long: disposeHelp,
 		flags: func(f *pflag.FlagSet) {
 			o.add(f)
 			f.StringArrayVar(&o.scope, "scope", nil, "`ROOT` whose snapshots may use the same files, in the place of the default; may be repeated")

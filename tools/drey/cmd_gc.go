@@ -37,6 +37,8 @@ WHAT IS REFUSED (exit code 5)
 WHAT STAYS
   - Files that are not older than the grace period: by the clock, and by the newest completed checkpoint of their job.
   - Files of a job of which no completed checkpoint is in scope, unless others use some of them: --job deletes those of a job that ended.
+  - Files of which a snapshot names one of the same name at another place, as behind symbolic links, or where a disk knows one
+    place in several spellings.
   - Files with an unknown or a future time, with names that Flink does not give, or outside of Flink's directories.
   - Files of directories of tasks that may run, and without --taskowned those in taskowned.
   - Pins, and what snapshots there use; and with --job-manager all that running jobs hold or may be about to use.
@@ -55,27 +57,25 @@ HOW IT DELETES
 
 EXAMPLES
   drey gc s3://bucket/ckpt s3://bucket/savepoints
-  drey gc --plan-out plan.json s3://bucket/ckpt && drey gc --plan plan.json --delete --unfinished --record run.jsonl
-  drey gc --delete --unfinished --job-manager http://localhost:8081 --max-delete 10000 s3://bucket/ckpt s3://bucket/savepoints
-  drey gc --delete --unfinished --keep-last 3 --savepoints --keep 5 --pin s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372 s3://bucket
-  drey gc --delete --unfinished --job s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0 --only s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0 s3://bucket/ckpt
+  drey gc --plan-out plan.json s3://bucket/ckpt && drey gc --plan plan.json --delete --record run.jsonl
+  drey gc --delete --job-manager http://localhost:8081 --max-delete 10000 s3://bucket/ckpt s3://bucket/savepoints
+  drey gc --delete --keep-last 3 --savepoints --keep 5 --pin s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372 s3://bucket
+  drey gc --delete --job s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0 --only s3://bucket/ckpt/0f1e2d3c4b5a69788796a5b4c3d2e1f0 s3://bucket/ckpt
 `
 
 // runFlags are the options of commands that delete.
 type runFlags struct {
-	remove     bool
-	unfinished bool
-	maxDelete  int64
-	rate       float64
-	batch      int
-	record     string
-	planOut    string
-	managers   []string
+	remove    bool
+	maxDelete int64
+	rate      float64
+	batch     int
+	record    string
+	planOut   string
+	managers  []string
 }
 
 func (o *runFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&o.remove, "delete", false, "delete; without it nothing is changed")
-	f.BoolVar(&o.unfinished, "unfinished", false, "delete although this command is not finished: see its help for what it does not see yet")
 	f.Int64Var(&o.maxDelete, "max-delete", 0, "refuse if more than `N` files would be deleted; 0 for no limit")
 	f.Float64Var(&o.rate, "rate", 0, "delete at most `N` files in a second; 0 for no limit")
 	f.IntVar(&o.batch, "batch", 1000, "check, then delete, `N` files together")
@@ -92,19 +92,9 @@ func (o *runFlags) check() error {
 		return usagef("--batch takes a positive number")
 	case o.record != "" && !o.remove:
 		return usagef("--record goes with --delete")
-	case o.remove && !o.unfinished:
-		return fmt.Errorf("nothing was changed: deleting is not finished, see NOT FINISHED in the help; with --unfinished it is done all the same: %w", tools.ErrRefused)
 	}
 	return nil
 }
-
-// notFinished is a part of the help of commands that delete.
-const notFinished = `
-NOT FINISHED
-Deleting needs --unfinished as long as these are open:
-  - A directory below a root that is a symbolic link, or that the disk knows in another spelling (case, Unicode
-    normalization): its files are listed under two names, of which one looks unused. Have no such below a root.
-`
 
 // guard gives a function that asks the clusters, nil if there are none.
 func (o *runFlags) guard() (func(context.Context) ([]*tools.Held, error), error) {
@@ -170,7 +160,7 @@ func cmdGC() *command {
 	var set *pflag.FlagSet
 	return &command{
 		name: "gc", args: "ROOT...", minArgs: 0, maxArgs: -1,
-		short: "list files that no snapshot uses; --delete removes them", long: gcHelp + notFinished,
+		short: "list files that no snapshot uses; --delete removes them", long: gcHelp,
 		flags: func(f *pflag.FlagSet) {
 			set = f
 			o.add(f)
@@ -286,7 +276,7 @@ func runSavedPlan(ctx context.Context, e *env, o *gcFlags, set *pflag.FlagSet, a
 	if len(args) > 0 {
 		return usagef("gc: a saved plan has its own roots")
 	}
-	allowed := map[string]bool{"plan": true, "delete": true, "unfinished": true, "max-delete": true, "rate": true, "batch": true, "record": true, "job-manager": true}
+	allowed := map[string]bool{"plan": true, "delete": true, "max-delete": true, "rate": true, "batch": true, "record": true, "job-manager": true}
 	global := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&env{}).addFlags(global)
 	var wrong error

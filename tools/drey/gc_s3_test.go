@@ -104,7 +104,7 @@ func TestD14ToD22OnS3(t *testing.T) {
 			if !errors.Is(err, tools.ErrPartly) || r.Failed.Files != 1 || r.Gone.Files != 3 || r.Deleted.Files != 1098 || r.Directories != 1 {
 				t.Fatalf("%v: %+v", err, r)
 			}
-			mustDrey(t, append([]string{"gc", "--plan", plan, "--delete", "--unfinished", "--record", record}, flags...)...)
+			mustDrey(t, append([]string{"gc", "--plan", plan, "--delete", "--record", record}, flags...)...)
 			mustDrey(t, append(append([]string{"verify"}, flags...), job+"/chk-1")...)
 			for _, uri := range append(litter, append(aborted, job+"/chk-0")...) {
 				if _, err := store.Stat(t.Context(), uri); !errors.Is(err, fs.ErrNotExist) {
@@ -121,20 +121,20 @@ func TestD14ToD22OnS3(t *testing.T) {
 			if err := storage.WriteFile(t.Context(), store, bad, []byte("damaged"), storage.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if code, out, _ := drey(t, gc("--delete", "--unfinished", root)...); code != exitRefused || !strings.Contains(out, bad) {
+			if code, out, _ := drey(t, gc("--delete", root)...); code != exitRefused || !strings.Contains(out, bad) {
 				t.Errorf("damaged metadata: exit %d, %s", code, out)
 			}
-			if code, out, _ := drey(t, gc("--delete", "--unfinished", job)...); code != exitRefused || !strings.Contains(out, "not in scope") {
+			if code, out, _ := drey(t, gc("--delete", job)...); code != exitRefused || !strings.Contains(out, "not in scope") {
 				t.Errorf("a sibling out of scope: exit %d, %s", code, out)
 			}
 			if err := storage.WriteFile(t.Context(), store, job+"/chk-2/._metadata", nil, storage.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			code, _, errs := drey(t, append(append([]string{"dispose", "--ignore-metadata", bad, "--delete", "--unfinished"}, flags...), job+"/chk-1")...)
+			code, _, errs := drey(t, append(append([]string{"dispose", "--ignore-metadata", bad, "--delete"}, flags...), job+"/chk-1")...)
 			if code != exitRefused {
 				t.Errorf("dispose of a checkpoint of a job that may run: exit %d, %s", code, errs)
 			}
-			mustDrey(t, append(append([]string{"dispose", "--stopped", "--ignore-metadata", bad, "--delete", "--unfinished"}, flags...), job+"/chk-1")...)
+			mustDrey(t, append(append([]string{"dispose", "--stopped", "--ignore-metadata", bad, "--delete"}, flags...), job+"/chk-1")...)
 			left := 0
 			for info, err := range store.List(t.Context(), job) {
 				if err != nil {
