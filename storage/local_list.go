@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -151,7 +150,7 @@ func unlessDeleted(path string, err error) error {
 		return err
 	}
 	if _, again := os.Lstat(path); !errors.Is(again, fs.ErrNotExist) {
-		return fmt.Errorf("was not found, and is there: %v", bareError(err))
+		return errors.New("was not found, and is there: " + bareError(err).Error())
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"slices"
 
@@ -69,6 +70,48 @@ func (a *audit) target(ctx context.Context, uri string) string {
 		return ""
 	}
 	return target
+}
+
+// otherNames gives the names that places, to which links may lead, have below the roots, and the roots that are in them.
+func otherNames(ctx context.Context, fsys storage.FS, roots, places []string, aliases []Rule) ([]string, error) {
+	resolver, ok := fsys.(storage.Resolver)
+	if !ok {
+		return nil, nil
+	}
+	resolve := func(uri string) (string, error) {
+		if to, ok := apply(aliases, uri); ok {
+			uri = to
+		}
+		real, err := resolver.Resolve(ctx, storage.Clean(uri))
+		if errors.Is(err, storage.ErrScheme) {
+			return uri, nil // a store that is not seen from here
+		}
+		return real, err
+	}
+	var others []string
+	add := func(place, name string) {
+		if storage.Key(name) != storage.Key(storage.Clean(place)) && !slices.Contains(others, name) {
+			others = append(others, name)
+		}
+	}
+	for _, root := range roots {
+		realRoot, err := resolve(root)
+		if err != nil {
+			return nil, err
+		}
+		for _, place := range places {
+			real, err := resolve(place)
+			if err != nil {
+				return nil, err
+			}
+			if rest, ok := storage.Rel(storage.Key(realRoot), storage.Key(real)); ok {
+				add(place, storage.Join(root, rest))
+			} else if _, ok := storage.Rel(storage.Key(real), storage.Key(realRoot)); ok {
+				add(place, root)
+			}
+		}
+	}
+	return others, nil
 }
 
 // refusal says why nothing can be deleted while a link is there, "" if that does not matter.

@@ -173,14 +173,21 @@ func PlanGC(ctx context.Context, fsys storage.FS, roots []string, o GCOptions) (
 	for _, root := range roots {
 		g.roots = append(g.roots, storage.Clean(root))
 	}
-	g.rootKeys, g.refKeys = g.keys(roots), g.keys(o.References)
+	g.rootKeys = g.keys(roots)
 	g.plan.Roots, g.plan.Listed = g.roots, r.Totals
 	g.plan.References = append(g.plan.References, o.References...)
 	g.plan.Ignored = append(g.plan.Ignored, o.IgnoreMetadata...)
 	for _, p := range o.Pins {
 		g.plan.Pins = append(g.plan.Pins, p.Path)
 	}
-	g.pins, g.only = g.keys(g.plan.Pins), g.keys(o.Only)
+	for _, list := range []*[]string{&g.plan.References, &g.plan.Pins} {
+		others, err := otherNames(ctx, fsys, g.roots, *list, o.Aliases)
+		if err != nil {
+			return nil, err
+		}
+		*list = append(*list, others...)
+	}
+	g.refKeys, g.pins, g.only = g.keys(g.plan.References), g.keys(g.plan.Pins), g.keys(o.Only)
 	if err := g.retire(); err != nil {
 		return nil, err
 	}
@@ -269,7 +276,7 @@ func (g *gc) spell(key string) (string, bool) {
 func (g *gc) mayDelete(key string) bool { return within(g.rootKeys, key) && !within(g.refKeys, key) }
 
 // verdictOf says why a file that no snapshot uses stays, "" if it is to be deleted, and what to call the file if it is.
-func (g *gc) verdictOf(i int, f *AuditFile) (stays, reason string) {
+func (g *gc) verdictOf(f *AuditFile) (stays, reason string) {
 	key := g.registry.Key(f.URI)
 	unused := f.Status == FileUnreferenced
 	if g.retired[g.registry.Key(f.Job)] && f.Job != "" {
@@ -310,12 +317,10 @@ func (g *gc) orphanSavepoint(f *AuditFile) bool {
 }
 
 // unused yields the files to delete that no snapshot uses.
-func (g *gc) unused(yield func(int, GCEntry, *AuditFile, string) bool) {
-	i := -1
+func (g *gc) unused(yield func(GCEntry, *AuditFile, string) bool) {
 	for f := range g.report.Files() {
-		i++
-		stays, reason := g.verdictOf(i, &f)
-		if !yield(i, GCEntry{Path: f.URI, Size: f.Size, ModTime: f.ModTime, Reason: reason}, &f, stays) {
+		stays, reason := g.verdictOf(&f)
+		if !yield(GCEntry{Path: f.URI, Size: f.Size, ModTime: f.ModTime, Reason: reason}, &f, stays) {
 			return
 		}
 	}
@@ -326,7 +331,7 @@ func (g *gc) finish() {
 	p := g.plan
 	if len(p.Refused) == 0 {
 		orphans := map[string]bool{}
-		g.unused(func(_ int, e GCEntry, f *AuditFile, stays string) bool {
+		g.unused(func(e GCEntry, f *AuditFile, stays string) bool {
 			if g.orphanSavepoint(f) {
 				orphans[f.Dir] = true
 			}
@@ -346,7 +351,7 @@ func (g *gc) finish() {
 			if !g.files.each(func(e GCEntry) bool { return yield(e, nil) }) {
 				return
 			}
-			g.unused(func(_ int, e GCEntry, _ *AuditFile, stays string) bool { return stays != "" || yield(e, nil) })
+			g.unused(func(e GCEntry, _ *AuditFile, stays string) bool { return stays != "" || yield(e, nil) })
 		}
 		g.chooseDirs()
 		p.Limit(g.o.MaxDelete)

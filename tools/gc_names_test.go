@@ -310,6 +310,46 @@ func TestGCNotFoundButThere(t *testing.T) {
 	})
 }
 
+// TestGCProtectedThroughLinks: what a pin or a reference leads to stays, whatever it is called.
+func TestGCProtectedThroughLinks(t *testing.T) {
+	w := newLocalWorld(t)
+	job := w.at("ck", jobA)
+	old := w.write(storage.Join(job, "shared"), 1, 2)
+	w.snapshot(storage.Join(job, "chk-1"), 1, old[:1])
+	w.snapshot(storage.Join(job, "chk-2"), 2, nil, 3)
+	w.link(jobA+"/chk-1", "ck/latest")
+	w.link("ck", "link")
+	o := GCOptions{AuditOptions: noGrace, KeepLast: 1}
+	all := []string{storage.Join(job, "chk-1", MetadataName), old[0], old[1]}
+	for _, c := range []struct {
+		root, pin, ref string
+		want           []string // nil if it is refused
+	}{
+		{"ck", "", "", all},
+		{"ck", "ck/latest", "", all[2:]},
+		{"ck", "link/" + jobA + "/chk-1", "", all[2:]},
+		{"link", "ck/" + jobA + "/chk-1/" + MetadataName, "", nil},
+		{"ck", "link", "", []string{}},
+		{"ck", "", "link/" + jobA, []string{}},
+		{"link", "", "ck", nil},
+		{"ck", "", "link", nil},
+	} {
+		o.Pins, o.References = nil, nil
+		if c.pin != "" {
+			o.Pins = []Pin{{Path: w.at(c.pin)}}
+		}
+		if c.ref != "" {
+			o.References = []string{w.at(c.ref)}
+		}
+		p := w.plan(o, w.at(c.root))
+		if c.want == nil {
+			wantRefusal(t, p, w.at("link"))
+		} else if got := planned(t, p); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}
+
 // unlistedFS is a store whose listings don't show some files.
 type unlistedFS struct {
 	storage.FS
