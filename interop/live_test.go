@@ -3,6 +3,7 @@ package interop
 import (
 	"bufio"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ type live struct {
 	dir      string // checkpoints are below dir/ckpt/job, savepoints below dir/sp
 	in       io.Writer
 	lines    <-chan string
+	process  *os.Process
 }
 
 // live starts a job in dir; it ends with the test.
@@ -47,7 +49,7 @@ func (v flink) live(t *testing.T, dir string, args ...string) *live {
 		}
 		_ = c.Wait() // t.Context is canceled by now, which may have killed it
 	})
-	l := &live{dir: dir, in: in, lines: lines}
+	l := &live{dir: dir, in: in, lines: lines, process: c.Process}
 	words := strings.Fields(l.line(t))
 	if len(words) != 3 || words[0] != "LIVE" {
 		t.Fatalf("the job did not start: %q", words)
@@ -81,4 +83,14 @@ func (l *live) do(t *testing.T, command string) string {
 		t.Fatalf("%s: %s", command, answer)
 	}
 	return strings.TrimSpace(answer)
+}
+
+// kill ends Flink as a crash does, and waits until it is gone.
+func (l *live) kill(t *testing.T) {
+	t.Helper()
+	if err := l.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for range l.lines {
+	}
 }

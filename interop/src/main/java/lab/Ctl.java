@@ -1,5 +1,9 @@
 package lab;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicLong;
@@ -19,8 +23,9 @@ final class Ctl {
     static volatile int extra; // split 0 of the event source emits this many events more
     static volatile long seed; // of random content; not reset
 
-    /** Checkpoint id -> what subtask 1 of the part "chaos" does in it: sync, async, hang. */
+    /** Checkpoint id -> what subtask 1 of the part "chaos" does in it: sync, async, hang (half a minute), slow (3.5 s). */
     static final Map<Long, String> plan = new java.util.concurrent.ConcurrentHashMap<>();
+    static volatile Path offsets; // the event source notes here what it had emitted at each checkpoint
     static volatile boolean failTask; // kv-long throws at its next record
     static final Map<String, AtomicLong> processed = new TreeMap<>(); // by uid
     /** uid -> state name -> key[@namespace] -> value, as JSON-able objects. */
@@ -38,11 +43,20 @@ final class Ctl {
         extra = 0;
         plan.clear();
         failTask = false;
+        offsets = null;
         synchronized (processed) {
             processed.clear();
         }
         clear(dump);
         clear(fired);
+    }
+
+    /** Notes how many events a split had emitted at a checkpoint; the last note counts. */
+    static synchronized void note(long checkpoint, int split, long offset) throws IOException {
+        Path file = offsets;
+        if (file != null) {
+            Files.writeString(file, checkpoint + " " + split + " " + offset + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+        }
     }
 
     static void clear(Map<?, ?> m) {

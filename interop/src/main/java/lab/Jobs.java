@@ -241,6 +241,9 @@ final class Jobs {
             if (Ctl.dumpOnSnapshot && !lastSubtaskFinishes) {
                 mine.forEach(s -> Ctl.put(Ctl.dump, "src", "splits", "" + s.f0, s.f1));
             }
+            for (Tuple2<Integer, Long> s : mine) {
+                Ctl.note(ctx.getCheckpointId(), s.f0, s.f1);
+            }
         }
 
         @Override

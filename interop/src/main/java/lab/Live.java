@@ -3,6 +3,8 @@ package lab;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -17,22 +19,44 @@ import org.apache.flink.core.execution.SavepointFormatType;
  * lines on standard input (README.md), each of which is answered by one line that begins with OK or FAIL.
  */
 final class Live {
+    private static final List<String> PARTS = List.of("kv-long", "chaos");
+    private static final int PARALLELISM = 2;
+
     private final File dir;
-    private final Run run;
+    private final Run first; // the one with the cluster
+    private Run run;
+    private boolean idle; // no job at the beginning
+    private int checks;
+    private volatile int flow; // milliseconds between rounds, 0: they come by command
 
     private Live(File dir, List<String> options) throws Exception {
         this.dir = dir;
-        String restore = null, claim = "NO_CLAIM", name = "live";
-        int base = 0;
-        List<String> parts = List.of("kv-long", "chaos");
+        Files.createDirectories(dir.toPath().resolve("offsets"));
+        first = prepare(options);
+    }
+
+    private Map<String, String> conf(String ckpt) {
         Map<String, String> conf = new TreeMap<>();
-        conf.put("parallelism.default", "2");
+        conf.put("parallelism.default", "" + PARALLELISM);
         conf.put("pipeline.max-parallelism", "128");
         conf.put("state.backend.type", "rocksdb");
         conf.put(Cases.INCR, "true");
         conf.put(Cases.RETAINED, "3");
         conf.put("execution.checkpointing.data-inline-threshold", "0b");
-        conf.put("execution.checkpointing.dir", "file://" + dir + "/ckpt");
+        conf.put("execution.checkpointing.dir", "file://" + dir + "/" + ckpt);
+        return conf;
+    }
+
+    private static String id(String name) {
+        return UUID.nameUUIDFromBytes(name.getBytes()).toString().replace("-", "");
+    }
+
+    /** Makes a job the current one, on the cluster that there is. */
+    private Run prepare(List<String> options) throws Exception {
+        String restore = null, claim = "NO_CLAIM", name = "live";
+        int base = 0;
+        List<String> parts = PARTS;
+        Map<String, String> conf = conf("ckpt");
         conf.put("execution.checkpointing.tolerable-failed-checkpoints", "1000");
         conf.put("restart-strategy.type", "fixed-delay");
         conf.put("restart-strategy.fixed-delay.attempts", "1000");
@@ -44,6 +68,7 @@ final class Live {
                 case "--base": base = Integer.parseInt(options.get(++i)); break;
                 case "--restore": restore = options.get(++i); break;
                 case "--claim": claim = "CLAIM"; break;
+                case "--idle": idle = true; break;
                 case "--conf": {
                     String[] kv = options.get(++i).split("=", 2);
                     conf.put(kv[0], kv[1]);
@@ -52,16 +77,22 @@ final class Live {
                 default: throw new IllegalArgumentException("live: unknown option " + options.get(i));
             }
         }
-        String job = UUID.nameUUIDFromBytes(name.getBytes()).toString().replace("-", "");
-        run = new Run(parts, conf, job, restore, claim);
+        run = new Run(parts, conf, id(name), restore, claim, first == null ? null : first.cluster);
         run.base = base;
+        Ctl.offsets = offsets(run.job.toString());
+        return run;
     }
 
     static int run(File dir, List<String> options) throws Exception {
         Live live = new Live(dir, options);
-        try (Run run = live.run) {
-            run.submit();
-            System.out.println("LIVE " + run.cluster.getRestAddress().get() + " " + run.job);
+        try (Run first = live.first) {
+            if (!live.idle) {
+                first.submit();
+            }
+            System.out.println("LIVE " + first.cluster.getRestAddress().get() + " " + first.job);
+            Thread events = new Thread(live::emit);
+            events.setDaemon(true);
+            events.start();
             BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
             for (String line = in.readLine(); line != null; line = in.readLine()) {
                 String answer;
@@ -87,6 +118,9 @@ final class Live {
                 Ctl.rounds = Integer.parseInt(argument);
                 Run.await("events", () -> Ctl.counted("src") >= (long) (Ctl.rounds - run.base) * Jobs.KEYS);
                 return "";
+            case "flow": // a round every so many milliseconds
+                flow = Integer.parseInt(argument);
+                return "";
             case "checkpoint":
                 return run.checkpoint(dir + "/ckpt", CheckpointType.CONFIGURED);
             case "begin": // a checkpoint that is not waited for
@@ -97,7 +131,7 @@ final class Live {
             case "begin-savepoint":
                 run.cluster.triggerSavepoint(run.job, dir + "/sp", false, SavepointFormatType.valueOf(argument));
                 return "";
-            case "plan": // checkpoint N will hang until it is released, or fail: sync, async
+            case "plan": // checkpoint N will hang until it is released, be slow, or fail: sync, async
                 Ctl.plan.put(Long.parseLong(argument), line.get(2));
                 return "";
             case "release":
@@ -115,8 +149,78 @@ final class Live {
             case "cancel":
                 run.cancel();
                 return "";
+            case "next": { // the job after one that ended
+                List<String> options = line.subList(1, line.size());
+                prepare(options);
+                int restore = options.indexOf("--restore");
+                if (restore >= 0) { // the source does nothing up to where it was
+                    Ctl.rounds = (int) Arrays.stream(emitted(new File(options.get(restore + 1)))).max().orElseThrow() / Jobs.KEYS_PER_SPLIT;
+                }
+                return run.job.toString();
+            }
+            case "submit": // that job
+                run.start();
+                run.awaitAgain();
+                return "";
+            case "restores":
+                return restores(new File(argument), line.get(2));
             default:
                 throw new IllegalArgumentException("unknown: " + line);
         }
+    }
+
+    /** Lets rounds come as time passes. */
+    private void emit() {
+        try {
+            for (; ; ) {
+                int pause = flow;
+                Thread.sleep(pause == 0 ? 10 : pause);
+                if (pause > 0) {
+                    Ctl.rounds++;
+                }
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private Path offsets(String job) {
+        return dir.toPath().resolve("offsets").resolve(job);
+    }
+
+    /** How many events each split had emitted at a checkpoint of a job that ran here, before a kill perhaps. */
+    private long[] emitted(File checkpoint) throws Exception {
+        long[] emitted = new long[Jobs.SPLITS];
+        Arrays.fill(emitted, -1);
+        String id = checkpoint.getName().substring("chk-".length());
+        for (String line : Files.readAllLines(offsets(checkpoint.getParentFile().getName()))) {
+            String[] words = line.split(" ");
+            if (words[0].equals(id)) {
+                emitted[Integer.parseInt(words[1])] = Long.parseLong(words[2]);
+            }
+        }
+        if (Arrays.stream(emitted).anyMatch(n -> n < 0)) {
+            throw new IllegalStateException("what the source had emitted at " + checkpoint + " is not known: " + Arrays.toString(emitted));
+        }
+        return emitted;
+    }
+
+    /** Restores a checkpoint by another job, and fails unless every state is what it must be. No job may run. */
+    private String restores(File checkpoint, String parallelism) throws Exception {
+        flow = 0;
+        long[] emitted = emitted(checkpoint);
+        Map<String, String> conf = conf("check");
+        conf.put("parallelism.default", parallelism);
+        try (Run check = new Run(PARTS, conf, id("check-" + ++checks), checkpoint.getPath(), "NO_CLAIM", first.cluster)) {
+            Ctl.dumpOnOpen = true;
+            check.submit();
+            long id = Long.parseLong(checkpoint.getName().substring("chk-".length()));
+            List<String> wrong = Truth.differences(Truth.at(emitted, PARALLELISM, id), Main.tree(Ctl.dump));
+            check.cancel();
+            if (!wrong.isEmpty()) {
+                throw new IllegalStateException(wrong.size() + " differences: " + wrong.subList(0, Math.min(5, wrong.size())));
+            }
+        }
+        return Arrays.stream(emitted).sum() + " events";
     }
 }

@@ -26,7 +26,7 @@ public final class Main {
             "usage: gen OUT [CASE...] | gen-random SEED OUT [CASE...] | list | index ROOT | orphans CASE_DIR...",
             "       verify SNAPSHOT TRUTH [--entry NAME] [--backend hashmap|rocksdb] [--parallelism N] [--claim] [--conf K=V]...",
             "       verify-all DIR [CASE...] | verify-many LIST",
-            "       live DIR [--name NAME] [--parts A,B] [--restore SNAPSHOT [--base ROUNDS] [--claim]] [--conf K=V]...",
+            "       live DIR [--idle] [--name NAME] [--parts A,B] [--restore SNAPSHOT [--base ROUNDS] [--claim]] [--conf K=V]...",
             "       load-many LIST | meta FILE | meta-many LIST | meta-all DIR | rewrite FILE OUT | rewrite-many LIST | rewrite-all DIR");
 
     public static void main(String[] args) throws Exception {

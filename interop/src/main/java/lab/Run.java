@@ -21,7 +21,7 @@ import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.FileUtils;
 
-/** One job on its own MiniCluster. */
+/** One job on a MiniCluster, its own or that of another run. */
 final class Run implements AutoCloseable {
     final StreamExecutionEnvironment env;
     int base; // the rounds that the snapshot it started from holds
@@ -29,7 +29,7 @@ final class Run implements AutoCloseable {
     private final List<String> parts;
     final MiniCluster cluster;
     final JobID job;
-    private final File tmp;
+    private final File tmp; // null if the cluster is another run's
 
     /** Settings every run has; a case adds its own. */
     static Map<String, String> defaults() {
@@ -46,15 +46,22 @@ final class Run implements AutoCloseable {
         return c;
     }
 
-    /** Prepares the job; fresh when restore is null. */
+    /** Prepares the job on a new cluster; fresh when restore is null. */
     Run(List<String> parts, Map<String, String> conf, String jobId, String restore, String claimMode) throws Exception {
+        this(parts, conf, jobId, restore, claimMode, null);
+    }
+
+    /** Prepares the job on the cluster of another run, whose job has ended: the statics are for one at a time. */
+    Run(List<String> parts, Map<String, String> conf, String jobId, String restore, String claimMode, MiniCluster shared) throws Exception {
         Ctl.reset(restore != null);
         this.parts = parts;
-        tmp = Files.createTempDirectory("interop-run").toFile();
+        tmp = shared == null ? Files.createTempDirectory("interop-run").toFile() : null;
         Map<String, String> all = defaults();
         all.putAll(conf);
-        all.put("io.tmp.dirs", tmp.getPath());
-        all.put("process.working-dir", tmp.getPath());
+        if (tmp != null) {
+            all.put("io.tmp.dirs", tmp.getPath());
+            all.put("process.working-dir", tmp.getPath());
+        }
         all.put("$internal.pipeline.job-id", jobId);
         if (restore != null) {
             all.put("execution.state-recovery.path", restore);
@@ -65,9 +72,13 @@ final class Run implements AutoCloseable {
         S3.initialize(c);
         env = new StreamExecutionEnvironment(c);
         Jobs.build(env, parts);
+        job = JobID.fromHexString(jobId);
+        if (shared != null) {
+            cluster = shared;
+            return;
+        }
         cluster = new MiniCluster(new MiniClusterConfiguration.Builder()
                 .setConfiguration(c).setNumTaskManagers(1).setNumSlotsPerTaskManager(4).build());
-        job = JobID.fromHexString(jobId);
         try {
             cluster.start();
         } catch (Exception e) {
@@ -78,9 +89,14 @@ final class Run implements AutoCloseable {
 
     /** Starts the job; separate from the constructor so that the caller can set Ctl first. */
     Run submit() throws Exception {
-        cluster.submitJob(env.getStreamGraph(false).getJobGraph(Run.class.getClassLoader(), job)).get();
+        start();
         await("running", () -> allIn(ExecutionState.RUNNING, ExecutionState.FINISHED));
         return this;
+    }
+
+    /** Starts the job, which may fail and restart at once. */
+    void start() throws Exception {
+        cluster.submitJob(env.getStreamGraph(false).getJobGraph(Run.class.getClassLoader(), job)).get();
     }
 
     /** Waits until the job runs (again); failures in between are all right. */
@@ -214,7 +230,9 @@ final class Run implements AutoCloseable {
 
     @Override
     public void close() throws Exception {
-        cluster.close();
-        FileUtils.deleteDirectory(tmp);
+        if (tmp != null) {
+            cluster.close();
+            FileUtils.deleteDirectory(tmp);
+        }
     }
 }

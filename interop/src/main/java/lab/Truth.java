@@ -5,6 +5,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.IntUnaryOperator;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.graph.StreamGraph;
@@ -90,6 +91,22 @@ final class Truth {
         return n * Jobs.KEYS + k;
     }
 
+    /**
+     * What the operators of a job of the parts kv-long and chaos hold at a checkpoint at which the splits had
+     * emitted so many events: uid -> state name -> state.
+     */
+    static Map<String, Map<String, State>> at(long[] emitted, int parallelism, long checkpoint) {
+        Map<String, Map<String, State>> to = new TreeMap<>();
+        State splits = add(to, "src", "splits", "operator-list", null, null, "Tuple2<Integer,Long>");
+        for (int s = 0; s < Jobs.SPLITS; s++) {
+            splits.entries.put("" + s, emitted[s]);
+        }
+        // A split emits an event of each of its keys in turn.
+        kvLong(k -> (int) ((emitted[k % Jobs.SPLITS] + Jobs.KEYS_PER_SPLIT - 1 - k / Jobs.SPLITS) / Jobs.KEYS_PER_SPLIT), to);
+        chaos(parallelism, checkpoint, to);
+        return to;
+    }
+
     private static void states(String part, int rounds, int firstP, int p, long checkpoint, Map<String, Map<String, State>> to) {
         State splits = add(to, "src", "splits", "operator-list", null, null, "Tuple2<Integer,Long>");
         for (int s = 0; s < Jobs.SPLITS; s++) {
@@ -97,7 +114,7 @@ final class Truth {
         }
         switch (part) {
             case "kv-string": kvString(rounds, to); break;
-            case "kv-long": kvLong(rounds, to); break;
+            case "kv-long": kvLong(k -> rounds, to); break;
             case "kv-int": kvInt(rounds, to); break;
             case "kv-list": kvList(rounds, to); break;
             case "kv-types": kvTypes(rounds, to); break;
@@ -169,7 +186,7 @@ final class Truth {
         }
     }
 
-    private static void kvLong(int rounds, Map<String, Map<String, State>> to) {
+    private static void kvLong(IntUnaryOperator rounds, Map<String, Map<String, State>> to) {
         String u = "kv-long", v = "VoidNamespace";
         State last = add(to, u, "last", "value", "Long", v, "Long");
         State events = add(to, u, "events", "list", "Long", v, "Long");
@@ -180,7 +197,7 @@ final class Truth {
             List<Long> ids = new ArrayList<>();
             Map<String, Long> kinds = new TreeMap<>();
             java.util.TreeSet<Long> et = new java.util.TreeSet<>(), pt = new java.util.TreeSet<>();
-            for (long n : live(k, rounds)) {
+            for (long n : live(k, rounds.applyAsInt(k))) {
                 ids.add(id(k, n));
                 kinds.put("kind-" + n % 4, n);
                 et.add(Jobs.FAR_EVENT + k * 1000 + n % 3);
@@ -474,7 +491,19 @@ final class Truth {
         return l;
     }
 
-    private static int report(String uid, String name, JsonNode want, JsonNode got) {
+    /** How the dump differs from these states. */
+    static List<String> differences(Map<String, Map<String, State>> operators, JsonNode dump) throws Exception {
+        List<String> all = new ArrayList<>();
+        for (Map.Entry<String, JsonNode> op : fields(Main.tree(operators))) {
+            for (Map.Entry<String, JsonNode> st : fields(op.getValue())) {
+                String uid = op.getKey(), name = st.getKey();
+                differences(st.getValue().get("entries"), dump.path(uid).path(name)).forEach(d -> all.add(uid + " / " + name + ": " + d));
+            }
+        }
+        return all;
+    }
+
+    private static List<String> differences(JsonNode want, JsonNode got) {
         List<String> diff = new ArrayList<>();
         for (Map.Entry<String, JsonNode> e : fields(want)) {
             if (!e.getValue().equals(got.path(e.getKey()))) {
@@ -486,6 +515,11 @@ final class Truth {
                 diff.add(e.getKey() + ": unexpected " + e.getValue());
             }
         }
+        return diff;
+    }
+
+    private static int report(String uid, String name, JsonNode want, JsonNode got) {
+        List<String> diff = differences(want, got);
         System.out.println((diff.isEmpty() ? "PASS " : "FAIL ") + uid + " / " + name + " (" + want.size() + " entries)");
         diff.stream().limit(5).forEach(d -> System.out.println("     " + d));
         return diff.isEmpty() ? 0 : 1;
