@@ -177,7 +177,7 @@ func (g *gcTest) submit(t *testing.T, i int) string {
 	} else {
 		g.name = fmt.Sprintf("job-%d", i)
 	}
-	g.l.job = g.l.do(t, fmt.Sprintf("%s --name %s --conf execution.checkpointing.interval=%dms --conf execution.checkpointing.min-pause=0ms --conf execution.checkpointing.timeout=3s --conf execution.checkpointing.max-concurrent-checkpoints=%d",
+	g.l.job = g.l.do(t, fmt.Sprintf("%s --name %s --conf execution.checkpointing.interval=%dms --conf execution.checkpointing.min-pause=0ms --conf execution.checkpointing.timeout=8s --conf execution.checkpointing.max-concurrent-checkpoints=%d",
 		command, g.name, 150+g.rng.IntN(250), 1+g.rng.IntN(2)))
 	for id := base + 1; id < base+200; id++ {
 		switch n := g.rng.IntN(100); {
@@ -185,7 +185,7 @@ func (g *gcTest) submit(t *testing.T, i int) string {
 			g.l.do(t, fmt.Sprintf("plan %d async", id))
 		case n < 14:
 			g.l.do(t, fmt.Sprintf("plan %d sync", id))
-		case n < 17: // until after the timeout
+		case n < 16: // until after the timeout
 			g.l.do(t, fmt.Sprintf("plan %d slow", id))
 		}
 	}

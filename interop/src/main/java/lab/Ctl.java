@@ -23,7 +23,7 @@ final class Ctl {
     static volatile int extra; // split 0 of the event source emits this many events more
     static volatile long seed; // of random content; not reset
 
-    /** Checkpoint id -> what subtask 1 of the part "chaos" does in it: sync, async, hang (half a minute), slow (3.5 s). */
+    /** Checkpoint id -> what subtask 1 of the part "chaos" does in it: sync, async, hang (half a minute), slow (8.5 s). */
     static final Map<Long, String> plan = new java.util.concurrent.ConcurrentHashMap<>();
     static volatile Path offsets; // the event source notes here what it had emitted at each checkpoint
     static volatile boolean failTask; // kv-long throws at its next record

@@ -143,7 +143,7 @@ final class Extra {
                     Thread.sleep(1500); // until the other tasks have sent their acknowledgements
                     throw new IOException("async failure asked for in checkpoint " + v / 10);
                 } else if ("hang".equals(what) || "slow".equals(what)) {
-                    for (int i = what.equals("slow") ? 2650 : 0; i < 3000 && Ctl.plan.get(v / 10) != null; i++) {
+                    for (int i = what.equals("slow") ? 2150 : 0; i < 3000 && Ctl.plan.get(v / 10) != null; i++) {
                         Thread.sleep(10);
                     }
                 }
