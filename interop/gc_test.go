@@ -43,11 +43,15 @@ func TestGC(t *testing.T) {
 			needFlink(t, v)
 			t.Logf("DREY_SEED=%d", seed)
 			dir := t.TempDir()
-			g := &gcTest{flink: v, dir: dir, root: filepath.Join(dir, "ckpt"), keep: map[string]string{}}
+			g := &gcTest{flink: v, dir: dir, root: filepath.Join(dir, "ckpt"), keep: map[string]string{}, planted: map[string]bool{}}
 			g.start(t)
 			for i := range repeat {
 				g.rng = rand.New(rand.NewPCG(seed, uint64(i)))
 				g.repetition(t, i)
+			}
+			t.Logf("%d files of litter were Flink's own", g.own)
+			if g.own == 0 {
+				t.Error("Flink left no litter")
 			}
 		})
 	}
@@ -65,6 +69,8 @@ type gcTest struct {
 	resumed bool              // the job goes on in its directory after Flink was killed
 	restore string            // the checkpoint from which the next job starts, "" if from none
 	keep    map[string]string // files that never may be deleted, and why
+	planted map[string]bool   // files that Flink did not write
+	own     int               // litter that was deleted and Flink had left
 }
 
 // start starts a Flink without jobs.
@@ -235,6 +241,7 @@ func (g *gcTest) put(t *testing.T, name string, modified time.Time) string {
 	if err := os.Chtimes(name, modified, modified); err != nil {
 		t.Fatal(err)
 	}
+	g.planted[name] = true
 	return name
 }
 
@@ -448,6 +455,11 @@ func (g *gcTest) check(t *testing.T, got gcOutcome, before map[string][]string, 
 		discarded := len(before[f]) > 0 && !slices.ContainsFunc(before[f], func(u string) bool { return len(after[u]) > 0 })
 		if !litter[f] && !discarded {
 			t.Errorf("%s was deleted as %q; old: %t, used by %q", f, reason, old[f], before[f])
+		}
+	}
+	for f := range got.deleted {
+		if !g.planted[f] {
+			g.own++
 		}
 	}
 	if interrupted {
