@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/drey-state/drey/storage"
 	"github.com/drey-state/drey/tools"
 )
 
@@ -119,7 +118,8 @@ func runAudit(ctx context.Context, e *env, o *auditOptions, args []string) error
 	}
 	bar.stop()
 	if o.html != "" {
-		if err := writePage(ctx, e, o.html, d.AuditReport); err != nil {
+		page := func(w io.Writer) error { return tools.WritePage(w, d.AuditReport) }
+		if err := writeOut(ctx, e, o.html, page); err != nil {
 			return err
 		}
 	}
@@ -132,19 +132,6 @@ func runAudit(ctx context.Context, e *env, o *auditOptions, args []string) error
 		return err
 	}
 	return auditOutcome(d)
-}
-
-// writePage writes the page for a browser, in the place of one that is there.
-func writePage(ctx context.Context, e *env, name string, r *tools.AuditReport) error {
-	uri, err := target(name)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := tools.WritePage(&b, r); err != nil {
-		return err
-	}
-	return storage.WriteFile(ctx, stores(e), uri, b.Bytes(), storage.CreateOptions{Overwrite: true})
 }
 
 // auditOutcome is the error that gives the exit code.

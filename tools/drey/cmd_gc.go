@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -304,7 +303,11 @@ func runSavedPlan(ctx context.Context, e *env, o *gcFlags, set *pflag.FlagSet, a
 // finishPlan saves, shows and executes a plan, as the options say.
 func finishPlan(ctx context.Context, e *env, p *tools.GCPlan, o *runFlags) error {
 	if o.planOut != "" {
-		if err := savePlan(o.planOut, p); err != nil {
+		save := func(w io.Writer) error {
+			_, err := p.WriteTo(w)
+			return err
+		}
+		if err := writeOut(ctx, e, o.planOut, save); err != nil {
 			return err
 		}
 	}
@@ -319,19 +322,6 @@ func finishPlan(ctx context.Context, e *env, p *tools.GCPlan, o *runFlags) error
 		return refused
 	}
 	return execute(ctx, e, p, o)
-}
-
-func savePlan(name string, p *tools.GCPlan) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".drey-plan-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = p.WriteTo(f)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
 }
 
 // execute deletes, and reports what was done.

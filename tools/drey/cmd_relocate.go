@@ -3,8 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -200,11 +199,14 @@ func relocate(ctx context.Context, e *env, o *relocateFlags, args []string) erro
 	result := relocateResult{RelocatePlan: plan}
 	switch {
 	case o.manifest != "":
-		m, err := writeManifest(plan, o.manifest, tools.ManifestFormat(o.manifestFormat))
-		if err != nil {
+		list := func(w io.Writer) error {
+			m, err := plan.WriteManifest(w, tools.ManifestFormat(o.manifestFormat))
+			result.Manifest = &m
 			return err
 		}
-		result.Manifest = &m
+		if err := writeOut(ctx, e, o.manifest, list); err != nil {
+			return err
+		}
 	case !o.dryRun:
 		if !e.json && !plan.Done {
 			printPlan(e, plan)
@@ -231,23 +233,6 @@ type relocateResult struct {
 	// Executed is false for a dry run, a manifest, and if there was nothing to do.
 	Executed bool            `json:"executed"`
 	Manifest *tools.Manifest `json:"manifest,omitempty"`
-}
-
-// writeManifest puts the list into a file, whole or not at all.
-func writeManifest(plan *tools.RelocatePlan, name string, format tools.ManifestFormat) (m tools.Manifest, err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return m, err
-	}
-	defer os.Remove(tmp.Name())
-	m, err = plan.WriteManifest(tmp, format)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return m, err
-	}
-	return m, os.Rename(tmp.Name(), name)
 }
 
 // mostLines is how many lines of a list are shown without --verbose.
