@@ -152,6 +152,9 @@ func (g *gc) dispose(ctx context.Context, s *scout, metadata []string, o Dispose
 	if err := g.takeDropped(ctx); err != nil {
 		return err
 	}
+	if elsewhere := g.kept[keptElsewhere]; elsewhere != nil {
+		g.note("%d files that nothing else in scope uses are named at places outside of it, and stay; if such a place is one in scope under another name, tell it as alias (--alias OLD=NEW)", elsewhere.Files)
+	}
 	g.files.each(func(e GCEntry) bool { g.plan.Delete.add(e.Size); return true })
 	g.plan.entries = func(yield func(GCEntry, error) bool) {
 		g.files.each(func(e GCEntry) bool { return yield(e, nil) })

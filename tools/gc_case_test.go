@@ -646,6 +646,53 @@ func TestGCRate(t *testing.T) {
 	})
 }
 
+// TestGCRateChecksLast: what comes while a slow run waits for its turn is minded: a checkpoint that
+// uses files of the plan, and a file that was written anew.
+func TestGCRateChecksLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGCWorld(t)
+		shared := w.shared(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+		time.Sleep(5 * day)
+		w.checkpoint(jobA, 1, nil, 20)
+		p := w.plan(GCOptions{})
+		if n := len(planned(t, p)); n != len(shared) {
+			t.Fatalf("%d files are planned", n)
+		}
+		done := make(chan *GCRun)
+		go func() {
+			r, err := p.Execute(t.Context(), w.fsys, GCExecuteOptions{Rate: 0.05})
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+		time.Sleep(2*time.Minute + time.Second)
+		var left []string
+		for _, uri := range shared {
+			if _, err := w.fsys.Stat(t.Context(), uri); err == nil {
+				left = append(left, uri)
+			}
+		}
+		if len(left) < 2 || len(left) == len(shared) {
+			t.Fatalf("%d of %d files are left after two minutes", len(left), len(shared))
+		}
+		w.checkpoint(jobA, 2, left[1:], 21)
+		if err := w.fsys.Delete(t.Context(), left[0]); err != nil {
+			t.Fatal(err)
+		}
+		put(t, w.fsys, left[0], 7)
+		r := <-done
+		if int(r.Skipped.Files) != len(left) || int(r.Deleted.Files) != len(shared)-len(left) {
+			t.Errorf("%d skipped, %d deleted; %d files were left: %v", r.Skipped.Files, r.Deleted.Files, len(left), r.Skips)
+		}
+		for _, uri := range left {
+			if _, err := w.fsys.Stat(t.Context(), uri); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // TestReadPins reads lists, and refuses what it would have to guess at.
 func TestReadPins(t *testing.T) {
 	pin := func(path string, at string) Pin { return Pin{Path: path, From: "pins.txt, " + at} }

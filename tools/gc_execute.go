@@ -22,12 +22,13 @@ import (
 type GCExecuteOptions struct {
 	// Jobs is the number of files to look at at once; 0 means 4 for each CPU, at least 16.
 	Jobs int
-	// Batch is the number of files that are recheck, and then deleted, together; 0 means 1,000, which S3 takes in one request.
+	// Batch is the number of files that are checked, and then deleted, together; 0 means 1,000, which S3 takes in one request.
 	Batch int
 	// Rate is the number of files to delete in a second at most; 0 means no limit.
 	Rate float64
 	// Recheck is how old the last look for new metadata may be when a batch is
-	// deleted; 0 means 30 seconds, a negative one looks before every batch.
+	// deleted; 0 means 30 seconds, a negative one looks before every batch. So
+	// it is after each wait of more than a second for the rate.
 	Recheck time.Duration
 	// Guard, if not nil, asks running clusters what they hold, each time before metadata is looked for.
 	// If it fails, nothing more is deleted.
@@ -50,7 +51,7 @@ type GCRun struct {
 	ID      string     `json:"run"`
 	Plan    string     `json:"plan"`
 	Started time.Time  `json:"started"`
-	Ended   time.Time  `json:"ended"`
+	Ended   time.Time  `json:"ended,omitzero"`
 	Planned AuditCount `json:"planned"`
 	Deleted AuditCount `json:"deleted"`
 	// Gone are files that were not there any more.
@@ -197,6 +198,11 @@ func (r *gcRun) run(ctx context.Context) error {
 	if err := r.record("begin", "", r.GCRun); err != nil {
 		return err
 	}
+	size := r.o.Batch
+	if r.o.Rate > 0 {
+		// No more than a second's worth, so that files go evenly.
+		size = max(1, min(size, int(r.o.Rate)))
+	}
 	var batch []GCEntry
 	metadata := true
 	total := int64(0)
@@ -207,7 +213,7 @@ func (r *gcRun) run(ctx context.Context) error {
 		if total++; total > r.Planned.Files {
 			return fmt.Errorf("the plan has more files than the %d that it says: %w", r.Planned.Files, ErrRefused)
 		}
-		if _, isDrop := r.drops[r.scout.registry.Key(e.Path)]; isDrop != metadata || len(batch) == r.o.Batch {
+		if _, isDrop := r.drops[r.scout.registry.Key(e.Path)]; isDrop != metadata || len(batch) == size {
 			if err := r.flush(ctx, batch); err != nil {
 				return err
 			}
@@ -221,12 +227,20 @@ func (r *gcRun) run(ctx context.Context) error {
 	return r.prune(ctx)
 }
 
+// longWait is a wait for the rate after which new metadata is looked for in any case.
+const longWait = time.Second
+
 // flush checks and deletes a batch.
 func (r *gcRun) flush(ctx context.Context, batch []GCEntry) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	if r.o.Recheck < 0 || time.Since(r.scout.began) > r.o.Recheck {
+	// Before the checks, which are to be true when the files are deleted.
+	began := time.Now()
+	if err := r.wait(ctx, len(batch)); err != nil {
+		return err
+	}
+	if r.o.Recheck < 0 || time.Since(r.scout.began) > r.o.Recheck || time.Since(began) > longWait {
 		if err := r.look(ctx); err != nil {
 			return err
 		}
@@ -255,9 +269,7 @@ func (r *gcRun) flush(ctx context.Context, batch []GCEntry) error {
 	}
 	failed := map[string]error{}
 	if len(uris) > 0 {
-		if err := r.wait(ctx, len(uris)); err != nil {
-			return err
-		}
+		r.deletes += int64(len(uris))
 		failed = deleteFailures(r.fsys.Delete(ctx, uris...), uris)
 		if err := r.checkGone(ctx, uris, failed); err != nil {
 			_ = r.settle(ctx, batch, found, failed) // what was deleted is told all the same
@@ -307,6 +319,7 @@ func (r *gcRun) checkGone(ctx context.Context, uris []string, failed map[string]
 
 // settle counts and records what became of a batch.
 func (r *gcRun) settle(ctx context.Context, batch []GCEntry, found []recheck, failed map[string]error) error {
+	var failure error
 	for i := range batch {
 		e, c := &batch[i], found[i]
 		if err, ok := failed[e.Path]; ok && c == (recheck{}) {
@@ -332,9 +345,12 @@ func (r *gcRun) settle(ctx context.Context, batch []GCEntry, found []recheck, fa
 		if n, ok := r.drops[r.scout.registry.Key(e.Path)]; ok && (c.what == "deleted" || c.what == "gone") {
 			r.gone[n] = true
 		}
-		if err := r.record(c.what, c.why, e); err != nil {
-			return err
+		if err := r.record(c.what, c.why, e); err != nil && failure == nil {
+			failure = err // the rest of the batch counts all the same
 		}
+	}
+	if failure != nil {
+		return failure
 	}
 	r.dealt += int64(len(batch))
 	if r.o.Progress != nil {
@@ -448,13 +464,12 @@ func deleteFailures(err error, uris []string) map[string]error {
 	return failed
 }
 
-// wait keeps to the rate.
+// wait waits until n more files may be deleted at the rate.
 func (r *gcRun) wait(ctx context.Context, n int) error {
-	r.deletes += int64(n)
 	if r.o.Rate <= 0 {
 		return ctx.Err()
 	}
-	due := r.start.Add(time.Duration(float64(r.deletes) / r.o.Rate * float64(time.Second)))
+	due := r.start.Add(time.Duration(float64(r.deletes+int64(n)) / r.o.Rate * float64(time.Second)))
 	t := time.NewTimer(time.Until(due))
 	defer t.Stop()
 	select {

@@ -116,6 +116,8 @@ func (g *gc) takeDropped(ctx context.Context) error {
 	return eg.Wait()
 }
 
+const keptElsewhere = "used only by dropped snapshots, but not below the roots"
+
 // doomed is a file that only dropped snapshots use.
 type doomed struct {
 	uri string
@@ -151,7 +153,7 @@ func (g *gc) doom(id incremental.FileID) (doomed, bool) {
 	stays := ""
 	switch {
 	case !ok:
-		stays = "used only by dropped snapshots, but not below the roots"
+		stays = keptElsewhere
 	case !g.mayDelete(key):
 		stays = "used only by dropped snapshots, but below a directory that is only in scope for its snapshots"
 	case len(g.only) > 0 && !within(g.only, key):

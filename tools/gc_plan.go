@@ -63,8 +63,40 @@ func (t *withoutNewline) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReadGCPlan reads a plan that was saved. Its entries are read from r as [GCPlan.Entries] goes on.
+// ReadGCPlan reads a plan that was saved. Its entries are read from r as [GCPlan.Entries] goes on. If r can be read again from its
+// beginning (io.Seeker), it is read to its end first: GCPlan.Delete is what the entries add up to, also if
+// the plan was edited, and one that was cut is an error at once.
 func ReadGCPlan(r io.Reader) (*GCPlan, error) {
+	again, ok := r.(io.Seeker)
+	if ok {
+		_, err := again.Seek(0, io.SeekCurrent) // a pipe can't
+		ok = err == nil
+	}
+	if !ok {
+		return readGCPlan(r)
+	}
+	p, err := readGCPlan(r)
+	if err != nil {
+		return nil, err
+	}
+	var count AuditCount
+	for e, err := range p.Entries() {
+		if err != nil {
+			return nil, err
+		}
+		count.add(e.Size)
+	}
+	if _, err := again.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("the plan can't be read again from its beginning: %w", err)
+	}
+	if p, err = readGCPlan(r); err != nil {
+		return nil, err
+	}
+	p.Delete = count
+	return p, nil
+}
+
+func readGCPlan(r io.Reader) (*GCPlan, error) {
 	dec := json.NewDecoder(bufio.NewReader(r))
 	fail := func(err error) error {
 		if errors.Is(err, io.EOF) {

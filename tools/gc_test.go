@@ -329,6 +329,15 @@ func TestGCPlanSaved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var edited []byte
+		for line := range bytes.Lines(saved.Bytes()) {
+			if !bytes.Contains(line, []byte(litter[0])) {
+				edited = append(edited, line...)
+			}
+		}
+		if e, err := ReadGCPlan(bytes.NewReader(edited)); err != nil || e.Delete != (AuditCount{5, q.Delete.Bytes - 7}) {
+			t.Errorf("one of the 6 files was taken out: %v, %v", e, err)
+		}
 		// Litter that came since is not in the plan.
 		later := w.shared(104)
 		time.Sleep(5 * day)
