@@ -1,3 +1,4 @@
+import java.io.File;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
@@ -20,9 +21,9 @@ import org.rocksdb.RocksDB;
 import org.rocksdb.RocksIterator;
 
 /**
- * Works with databases, each a directory that may be changed, as Flink does: opens, reads, merges, deletes, compacts and
- * takes checkpoints (to DIR.checkpoint). Prints what it read at each stage; exits with an exception where RocksDB
- * answers anything that it should not.
+ * Works with databases, each a directory DIR that may be changed, as Flink does: opens, reads, merges, deletes, compacts,
+ * takes checkpoints (to DIR.checkpoint) and rescales (DIR.half0 and the like). Prints what it read at each stage; exits
+ * with an exception where RocksDB answers anything that it should not.
  */
 public final class Check {
     private static final byte[] HIGHEST = new byte[1024];
@@ -35,6 +36,9 @@ public final class Check {
             try (Db d = new Db(dir)) {
                 d.verify(dir);
                 d.dump(dir, "opened");
+                if (has(d.db, "clipColumnFamily")) {
+                    rescale(d, dir);
+                }
                 for (ColumnFamilyHandle f : d.families) {
                     d.work(f);
                 }
@@ -58,6 +62,40 @@ public final class Check {
         }
     }
 
+    /**
+     * As Flink 2 does where it rescales by ingestion: of two copies, one is clipped to the lower and one to the upper half of
+     * each column family; what is left is exported, and imported to a new database.
+     */
+    private static void rescale(Db d, String dir) throws Exception {
+        List<List<Object>> exported = new ArrayList<>();
+        for (int half = 0; half < 2; half++) {
+            String copy = dir + ".half" + half;
+            try (Checkpoint c = Checkpoint.create(d.db)) {
+                c.createCheckpoint(copy);
+            }
+            try (Db h = new Db(copy); Checkpoint c = Checkpoint.create(h.db)) {
+                for (int i = 0; i < h.families.size(); i++) {
+                    ColumnFamilyHandle f = h.families.get(i);
+                    byte[] middle = h.middle(f);
+                    call(h.db, "clipColumnFamily", f, half == 0 ? new byte[0] : middle, half == 0 ? middle : HIGHEST);
+                    String to = copy + "-" + i;
+                    Object meta = call(c, "exportColumnFamily", f, to);
+                    if (half == 0) {
+                        exported.add(new ArrayList<>());
+                    }
+                    if (new File(to).list((x, name) -> name.endsWith(".sst")).length > 0) { // no import without
+                        exported.get(i).add(meta);
+                    }
+                }
+            }
+        }
+        Object options = Class.forName("org.rocksdb.ImportColumnFamilyOptions").getConstructor().newInstance();
+        call(options, "setMoveFiles", true);
+        try (Db r = new Db(dir + ".rescaled", d.names, exported, options)) {
+            r.dump(dir, "rescaled");
+        }
+    }
+
     /** A database that is open, with all its column families. */
     private static final class Db implements AutoCloseable {
         final List<ColumnFamilyHandle> families = new ArrayList<>();
@@ -73,6 +111,35 @@ public final class Check {
             db = RocksDB.open(new DBOptions(), dir, all, families);
         }
 
+        /** A new database of what was exported. */
+        Db(String dir, List<String> names, List<List<Object>> exported, Object how) throws Exception {
+            db = RocksDB.open(new Options().setCreateIfMissing(true), dir);
+            for (int i = 0; i < names.size(); i++) {
+                String name = names.get(i);
+                this.names.add(name.equals("default") ? "imported default" : name);
+                ColumnFamilyDescriptor f = new ColumnFamilyDescriptor(this.names.get(i).getBytes(StandardCharsets.UTF_8), options());
+                families.add(exported.get(i).isEmpty() ? db.createColumnFamily(f)
+                        : (ColumnFamilyHandle) call(db, "createColumnFamilyWithImport", f, how, exported.get(i)));
+            }
+        }
+
+        /**
+         * A key behind the row in the middle that is not a row's, as the key groups' beginnings, by which Flink clips, are
+         * none: clipping drops a table that ends with the very key of the bound, also where RocksDB wrote it.
+         */
+        byte[] middle(ColumnFamilyHandle f) throws Exception {
+            List<byte[]> keys = new ArrayList<>();
+            try (RocksIterator it = db.newIterator(f)) {
+                for (it.seekToFirst(); it.isValid(); it.next()) {
+                    keys.add(it.key());
+                }
+            }
+            byte[] k = keys.isEmpty() ? new byte[0] : keys.get(keys.size() / 2);
+            byte[] middle = Arrays.copyOf(k, k.length + 1);
+            middle[k.length] = 1;
+            return middle;
+        }
+
         private static ColumnFamilyOptions options() {
             return new ColumnFamilyOptions().setMergeOperatorName("stringappendtest")
                     .setTableFormatConfig(new BlockBasedTableConfig());
@@ -80,11 +147,9 @@ public final class Check {
 
         /** Has RocksDB verify all tables, from 6.20 on. */
         void verify(String dir) throws Exception {
-            try {
+            if (has(db, "verifyChecksum")) {
                 call(db, "verifyChecksum");
                 System.out.println(dir + "\tverified");
-            } catch (NoSuchMethodException e) {
-                System.out.println(dir + "\tno verification");
             }
         }
 
@@ -152,10 +217,15 @@ public final class Check {
         }
     }
 
+    /** Says whether this release has a method. */
+    private static boolean has(Object o, String name) {
+        return Arrays.stream(o.getClass().getMethods()).anyMatch(m -> m.getName().equals(name));
+    }
+
     /** Calls a method that not all releases have. */
     private static Object call(Object o, String name, Object... args) throws Exception {
         for (Method m : o.getClass().getMethods()) {
-            if (m.getName().equals(name) && m.getParameterCount() == args.length) {
+            if (m.getName().equals(name) && m.getParameterCount() == args.length && takes(m, args)) {
                 try {
                     return m.invoke(o, args);
                 } catch (InvocationTargetException e) {
@@ -164,5 +234,15 @@ public final class Check {
             }
         }
         throw new NoSuchMethodException(name);
+    }
+
+    private static boolean takes(Method m, Object[] args) {
+        for (int i = 0; i < args.length; i++) {
+            Class<?> c = m.getParameterTypes()[i];
+            if (!c.isPrimitive() && !c.isInstance(args[i])) {
+                return false;
+            }
+        }
+        return true;
     }
 }
