@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,13 +161,21 @@ func TestGCLinkedFiles(t *testing.T) {
 	shared := w.write(dir, 1, 2, 3, 4)
 	w.link(uuid(1), "ck/"+jobA+"/shared/"+uuid(11)) // that a snapshot uses
 	w.link(uuid(2), "ck/"+jobA+"/shared/"+uuid(12)) // that nobody does
+	w.link(uuid(3), "ck/"+jobA+"/shared/"+uuid(13)) // that nobody does, to a file of a snapshot that is dropped
+	w.snapshot(w.at("ck", jobA, "chk-0"), 0, shared[2:3])
 	w.snapshot(w.at("ck", jobA, "chk-1"), 1, []string{storage.Join(dir, uuid(11))})
 	o := GCOptions{AuditOptions: noGrace, Retire: []string{w.at("ck", jobA)}}
 	for range 2 {
-		if got := planned(t, w.plan(o, w.at("ck"))); slices.Contains(got, shared[0]) || slices.Contains(got, shared[1]) || !slices.Contains(got, shared[3]) {
-			t.Errorf("got %q", got)
+		got := planned(t, w.plan(o, w.at("ck")))
+		for i, uri := range shared {
+			if slices.Contains(got, uri) != (i == 3) {
+				t.Errorf("got %q", got)
+			}
 		}
-		o.Retire = nil
+		if !slices.Contains(got, w.at("ck", jobA, "chk-0", MetadataName)) {
+			t.Errorf("chk-0 stays: %q", got)
+		}
+		o.Retire, o.KeepLast = nil, 1
 	}
 }
 
@@ -184,6 +193,20 @@ func TestGCNamesakes(t *testing.T) {
 		p := w.wantPlan(GCOptions{References: []string{"s3://b/copy"}}, shared[2])
 		w.checkpoint(jobA, 2, []string{storage.Join("hdfs://ns1/ck", jobA, "shared", uuid(3))})
 		w.run(p, 0, 0, 1, 0)
+	})
+	bubble(t, "retired", func(t *testing.T) {
+		w := newGCWorld(t)
+		w.checkpoint(jobA, 1, nil)
+		time.Sleep(time.Hour)
+		young := w.shared(1, 2)
+		other := "s3://b/ck/other/" + uuid(1)
+		put(t, w.fsys, other, 7)
+		w.checkpoint(jobB, 1, []string{other})
+		time.Sleep(5 * day)
+		got := planned(t, w.plan(GCOptions{Retire: []string{storage.Join(gcRoot, jobA)}}))
+		if !slices.Equal(got, []string{chkDir(jobA, 1) + "/" + MetadataName, young[1]}) {
+			t.Errorf("got %q", got)
+		}
 	})
 }
 
@@ -227,17 +250,26 @@ func TestGCDroppedNamesakes(t *testing.T) {
 
 // TestGCListedIsUsed: only files that the listing shows say that it fits what the snapshots name.
 func TestGCListedIsUsed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newGCWorld(t)
-		used, _ := w.shared(1, 2, 3), w.shared(11, 12, 13)
-		time.Sleep(5 * day)
-		w.snapshot("s3://b/ck/"+jobA+"/chk-1", 1, used)
-		p, err := PlanGC(t.Context(), unlistedFS{w.fsys, used}, []string{gcRoot}, GCOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantRefusal(t, p, "none of the files")
-	})
+	for name, n := range map[string]int{"asked for one by one": 3, "by their directory": listFrom} {
+		bubble(t, name, func(t *testing.T) {
+			w := newGCWorld(t)
+			w.shared(1001, 1002, 1003)
+			var used []string
+			for i := range n {
+				used = append(used, w.shared(i)...)
+			}
+			time.Sleep(5 * day)
+			w.checkpoint(jobA, 1, used)
+			p, err := PlanGC(t.Context(), &lateFS{FS: w.fsys, late: used, seen: map[string]bool{}}, []string{gcRoot}, GCOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := p.audit.report; r.Missing+r.Unseen != 0 {
+				t.Errorf("%d missing, %d not seen", r.Missing, r.Unseen)
+			}
+			wantRefusal(t, p, "none of the files")
+		})
+	}
 }
 
 // TestGCNothingThere: a root in which nothing is listed is a mistake, or not mounted.
@@ -350,16 +382,22 @@ func TestGCProtectedThroughLinks(t *testing.T) {
 	}
 }
 
-// unlistedFS is a store whose listings don't show some files.
-type unlistedFS struct {
+// lateFS is a store whose first listing of a directory doesn't show some files.
+type lateFS struct {
 	storage.FS
-	hidden []string
+	late []string
+	mu   sync.Mutex
+	seen map[string]bool
 }
 
-func (u unlistedFS) ReadDir(ctx context.Context, dir string) iter.Seq2[storage.Info, error] {
+func (l *lateFS) ReadDir(ctx context.Context, dir string) iter.Seq2[storage.Info, error] {
 	return func(yield func(storage.Info, error) bool) {
-		for info, err := range u.FS.ReadDir(ctx, dir) {
-			if !slices.Contains(u.hidden, info.URI) && !yield(info, err) {
+		l.mu.Lock()
+		again := l.seen[dir]
+		l.seen[dir] = true
+		l.mu.Unlock()
+		for info, err := range l.FS.ReadDir(ctx, dir) {
+			if (again || !slices.Contains(l.late, info.URI)) && !yield(info, err) {
 				return
 			}
 		}
