@@ -2,7 +2,6 @@ package storage
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 )
 
@@ -24,8 +23,17 @@ func (e *DeleteError) Error() string { return "delete " + e.URI + ": " + e.Err.E
 // Unwrap gives the cause.
 func (e *DeleteError) Unwrap() error { return e.Err }
 
-// errNotDir is what listing an object as a directory unwraps to, besides fs.ErrNotExist.
-var errNotDir = fmt.Errorf("%w: an object, not a directory", fs.ErrNotExist)
+// errNotDir is what listing an object as a directory gives.
+var errNotDir error = notDirError{}
+
+// notDirError unwraps to [fs.ErrNotExist], as there is no such directory, and does not say so, as there is something.
+type notDirError struct{}
+
+// Error implements error.
+func (notDirError) Error() string { return "is a file; name a directory" }
+
+// Unwrap gives [fs.ErrNotExist].
+func (notDirError) Unwrap() error { return fs.ErrNotExist }
 
 // ErrChanged says that an object was replaced while it was read or copied.
 var ErrChanged = errors.New("the object changed meanwhile")

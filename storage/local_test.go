@@ -345,6 +345,11 @@ func TestLocalObjectsAndDirectories(t *testing.T) {
 	if err := WriteFile(ctx, l, dir+"/d/x/y", nil, CreateOptions{}); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("Create below an object gives %v", err)
 	}
+	for _, err := range l.ReadDir(ctx, dir+"/d/x") {
+		if !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "/d/x: is a file; name a directory") {
+			t.Errorf("ReadDir of an object gives %v", err)
+		}
+	}
 	if n, err := l.Prune(ctx, dir+"/d/x", dir+"/d"); n != 0 || err != nil {
 		t.Errorf("Prune gives %d, %v", n, err)
 	}

@@ -1,7 +1,9 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +30,16 @@ func (r *AuditReport) Next() (steps []AuditStep) {
 		}
 		steps = append(steps, AuditStep{fmt.Sprintf(format, args...), strings.Join(command, " ")})
 	}
-	if n := len(r.Unlisted); n > 0 {
+	var wrong []string
+	for _, f := range r.Unlisted {
+		if slices.Contains(r.Roots, f.URI) && (errors.Is(f.Cause, errNothing) || errors.Is(f.Cause, fs.ErrNotExist)) {
+			wrong = append(wrong, f.URI)
+		}
+	}
+	if n := len(wrong); n > 0 {
+		add(nil, "Check the path of each root that is empty, not there, or a file (%d), or leave it out, and audit again: %s", n, listSome(wrong))
+	}
+	if n := len(r.Unlisted) - len(wrong); n > 0 {
 		add(nil, "Make it possible to list what could not be listed (%d), and audit again: until then gc deletes nothing.", n)
 	}
 	if n := len(r.Unreadable); n > 0 {

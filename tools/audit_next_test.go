@@ -38,7 +38,11 @@ func TestNext(t *testing.T) {
 		{"missing", func(d *depot) {
 			d.keyed(job+"/chk-10", 3*day, incrementalHandle(inline("m", 1), []metadata.Stream{file(t, "s3://b/"+job+"/shared/99999999-0000-4000-8000-000000000001", 10)}, nil))
 		}, AuditOptions{}, nil, []string{"drey repair s3://b/" + job + "/chk-10/_metadata"}},
-		{"odd name", func(d *depot) { d.state("it's; $(x) `y`/"+other+"/chk-1", 1, 40*day) }, AuditOptions{}, []string{"it's; $(x) `y`"}, []string{`drey gc --plan-out plan.json 's3://b/it'\''s; $(x) ` + "`y`'"}},
+		{"odd name", func(d *depot) {
+			odd := "it's; $(x) `y`/" + other
+			d.snapshot(odd+"/chk-9", 3*day, d.state(odd+"/shared", 2, 3*day)...)
+			d.state(odd+"/shared", 1, 40*day)
+		}, AuditOptions{}, []string{"it's; $(x) `y`"}, []string{`drey gc --plan-out plan.json 's3://b/it'\''s; $(x) ` + "`y`'"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := fresh()
