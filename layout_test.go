@@ -31,7 +31,7 @@ var direction = map[string][]string{
 	"backend/heap":        {"backend", "keygroup", "metadata", "serializer", "storage"},
 	"backend/pebble":      {"backend", "incremental", "keygroup", "metadata", "serializer", "storage"},
 	"backend/rocksdb":     {"storage"},
-	"backend/backendtest": {"backend", "keygroup", "metadata", "serializer", "state", "storage"},
+	"backend/backendtest": {"backend", "keygroup", "metadata", "serializer", "state", "storage", "storage/storagetest"},
 	"state":               {"backend", "backend/heap", "backend/pebble"},
 	"incremental":         {"metadata", "storage"},
 	"localrecovery":       {"metadata", "storage"},
@@ -44,7 +44,7 @@ var direction = map[string][]string{
 }
 
 // testsToo are packages that every test may import.
-var testsToo = []string{"storage", "storage/s3", "storage/storagetest"}
+var testsToo = []string{"backend/backendtest", "backend/heap", "backend/pebble", "storage", "storage/s3", "storage/storagetest"}
 
 // confined says which package alone may import modules of a kind, tests aside.
 var confined = map[string]string{

@@ -19,6 +19,20 @@ func SameState(a, b *State) error {
 	return nil
 }
 
+// SameKeys checks that keys which the serializer old wrote are read and
+// written by the codec as they are; an error unwraps to [ErrIncompatible]. Keys are
+// never rewritten, nor does Flink do it: they would belong to other key groups.
+func SameKeys[K any](c serializer.Codec[K], old *serializer.Snapshot) error {
+	read, err := serializer.Adapt(c, old)
+	if err == nil && read != nil {
+		err = fmt.Errorf("%w: they were written otherwise", ErrIncompatible)
+	}
+	if err != nil {
+		return fmt.Errorf("key: %w", err)
+	}
+	return nil
+}
+
 // Parts are the serializers of what the entries of a state are made of, each nil if there is none.
 type Parts struct {
 	Key, Namespace, UserKey, Value *serializer.Snapshot

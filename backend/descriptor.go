@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"time"
 
 	"github.com/drey-state/drey/serializer"
@@ -26,13 +27,31 @@ type MapDescriptor[N, U comparable, V any] struct {
 	Namespace serializer.Codec[N]
 	UserKey   serializer.Codec[U]
 	Value     serializer.Codec[V]
-	TTL       *TTL
+	// Null says which values stand for null, which maps of Flink may hold, and of which Value is not asked
+	// to write anything; nil means none. The zero value must be one of them, as it is what a null is read as. For values of
+	// type *T, [serializer.ForPointer] makes the codec. With TTL, Flink knows no null, and Null must be nil.
+	Null func(V) bool
+	TTL  *TTL
+}
+
+// Check says what is wrong with the description of nulls.
+func (d *MapDescriptor[N, U, V]) Check() error {
+	var zero V
+	switch {
+	case d.Null == nil:
+		return nil
+	case d.TTL != nil:
+		return errors.New("null values with time to live, which Flink can't read")
+	case !d.Null(zero):
+		return errors.New("the zero value must stand for null")
+	}
+	return nil
 }
 
 // ReducingDescriptor describes a reducing state (ReducingStateDescriptor).
 type ReducingDescriptor[N comparable, V any] struct {
 	Descriptor[N, V]
-	// Reduce combines what is there with what is added. It must not keep or change its arguments.
+	// Reduce combines what is there with what is added. It must not change its arguments, of which a snapshot may hold one.
 	Reduce func(old, added V) (V, error)
 }
 
@@ -42,7 +61,7 @@ type AggregatingDescriptor[N comparable, In, Acc, Out any] struct {
 	Descriptor[N, Acc]
 	// Create gives the accumulator of nothing.
 	Create func() Acc
-	// Add and Merge may change and give back their first argument.
+	// Add and Merge give a new accumulator. They must not change their arguments, of which a snapshot may hold one.
 	Add    func(acc Acc, in In) (Acc, error)
 	Merge  func(a, b Acc) (Acc, error)
 	Result func(acc Acc) (Out, error)
@@ -89,6 +108,6 @@ type TTL struct {
 	// KeepInFullSnapshot writes expired values into full snapshots and savepoints too, instead of leaving them out.
 	KeepInFullSnapshot bool
 	// CleanUp is the number of entries that each access looks at, in turn, to
-	// remove those that are expired; 0 means none. On Pebble, compaction removes them as well.
+	// remove those that are expired; 0 means none: then a value that expired takes up room until it is read.
 	CleanUp int
 }

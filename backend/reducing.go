@@ -1,5 +1,7 @@
 package backend
 
+import "slices"
+
 // NewReducing makes a reducing state of a value state, as every backend of Flink does.
 func NewReducing[N comparable, V any](v Value[N, V], reduce func(old, added V) (V, error)) Reducing[N, V] {
 	return &reducing[N, V]{v, reduce}
@@ -86,8 +88,8 @@ func mergeValues[N comparable, V any](v Value[N, V], merge func(a, b V) (V, erro
 	if err := take(target); err != nil {
 		return err
 	}
-	for _, n := range sources {
-		if n == target {
+	for i, n := range sources {
+		if n == target || slices.Contains(sources[:i], n) {
 			continue
 		}
 		if err := take(n); err != nil {

@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/drey-state/drey/keygroup"
@@ -60,8 +61,8 @@ type Keyed[K comparable] interface {
 	Entries(state string, groups keygroup.Range) iter.Seq2[*Entry, error]
 	// Len is the number of entries of a state as the backend counts them; those that expired may be among them.
 	Len(state string) (int64, error)
-	// Close releases everything. It is safe to call it again. Snapshots that were
-	// taken before stay usable on heap; on Pebble they are waited for.
+	// Close releases everything. It is safe to call it again. Snapshots that were taken before
+	// stay usable on heap; on Pebble they fail with ErrClosed, also those that are being written, whose end Close waits for.
 	Close() error
 }
 
@@ -72,6 +73,42 @@ type Handles struct {
 	// Raw is raw keyed state, in which a RocksDB backend of Flink with timers
 	// on the heap has its timers.
 	Raw []metadata.Keyed
+}
+
+// Each opens the handles for an operator of maxParallelism key groups, one after the other, and gives each reader
+// to f. It fails if a header can't be read, or if handles have key groups in common.
+func (h Handles) Each(ctx context.Context, files Files, maxParallelism int, f func(*KeyedReader) error) error {
+	if err := each(ctx, files, h.Managed, Options{MaxParallelism: maxParallelism}, f); err != nil {
+		return err
+	}
+	return each(ctx, files, h.Raw, Options{MaxParallelism: maxParallelism, Raw: true}, f)
+}
+
+func each(ctx context.Context, files Files, handles []metadata.Keyed, o Options, f func(*KeyedReader) error) error {
+	var seen []keygroup.Range
+	for _, h := range handles {
+		err := func() error {
+			r, err := OpenKeyed(ctx, files, h, o)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if err := r.HeaderErr(); err != nil {
+				return err
+			}
+			for _, other := range seen {
+				if common := r.KeyGroups().Intersect(other); !common.Empty() {
+					return fmt.Errorf("key groups %v are in two handles: %w", common, serializer.ErrCorrupt)
+				}
+			}
+			seen = append(seen, r.KeyGroups())
+			return f(r)
+		}()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Snapshot is the state of a backend as it was at one point in time. Either Write or Release is to be called.
@@ -145,7 +182,8 @@ type Map[N, U comparable, V any] interface {
 	// Empty says that the map has no entry.
 	Empty() (bool, error)
 	// All yields the entries, in no certain order. The map must not be changed until it ends, but
-	// that the entry that was yielded last may be deleted. An error is the last thing that it yields.
+	// that the entry that was yielded last may be deleted; the key and the namespace stay set meanwhile.
+	// An error is the last thing that it yields.
 	All() iter.Seq2[MapEntry[U, V], error]
 	Clear() error
 }

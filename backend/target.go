@@ -91,19 +91,24 @@ func (s *TargetStream) Commit() (metadata.Stream, error) {
 		s.Abort()
 		return nil, s.err
 	}
-	s.done = true
 	if s.file == nil {
+		s.done = true
 		return &metadata.ByteStream{Name: metadata.Text(s.name), Data: s.buf}, nil
 	}
+	uri := storage.Join(s.target.Dir, s.name)
+	path, err := metadata.NewText(uri)
+	if err != nil {
+		s.Abort()
+		return nil, err
+	}
+	s.done = true
 	if err := s.file.Commit(); err != nil {
+		// It may be there all the same, if only the answer was lost.
+		_ = s.target.FS.Delete(context.WithoutCancel(s.ctx), uri)
 		return nil, err
 	}
 	if !s.target.Absolute {
 		return &metadata.RelativeFile{Path: metadata.Text(s.name), Size: s.size}, nil
-	}
-	path, err := metadata.NewText(storage.Join(s.target.Dir, s.name))
-	if err != nil {
-		return nil, err
 	}
 	return &metadata.File{Path: path, Size: s.size}, nil
 }

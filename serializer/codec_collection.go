@@ -83,6 +83,26 @@ func ForMap[K comparable, V any](key Codec[K], value Codec[V]) Codec[map[K]V] {
 		})
 }
 
+// ForPointer is the serializer of value itself, for pointers of which those
+// that are written are never nil: where whoever holds them marks null in another way, as a map does.
+func ForPointer[T any](value Codec[T]) Codec[*T] {
+	return &codec[*T]{
+		snapshot: value.Snapshot(),
+		len:      value.Len(),
+		write: func(out *Output, v *T) {
+			if v == nil {
+				out.Fail(ErrNull)
+				return
+			}
+			value.Write(out, *v)
+		},
+		read: func(in *Input) *T {
+			v := value.Read(in)
+			return &v
+		},
+	}
+}
+
 // ForNullMap is MapSerializer; a null value is nil. Otherwise it is [ForMap].
 func ForNullMap[K comparable, V any](key Codec[K], value Codec[V]) Codec[map[K]*V] {
 	return forMap(key, value.Snapshot(),

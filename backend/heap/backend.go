@@ -159,7 +159,7 @@ func open[K, N comparable, V any](b *Backend[K], name string, kind backend.Type,
 		err = b.enter(t)
 	}
 	if err != nil {
-		return t, fmt.Errorf("state %q: %w", name, err)
+		return nil, fmt.Errorf("state %q: %w", name, err)
 	}
 	return t, nil
 }

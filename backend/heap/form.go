@@ -170,8 +170,8 @@ func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored,
 		if err := filled(in); err != nil {
 			return v, err
 		}
-	case f.null == nil || !f.null(w):
-		return v, fmt.Errorf("null in a map: %w: describe its values by a codec that knows null", serializer.ErrNull)
+	case f.null == nil:
+		return v, fmt.Errorf("null in a map: %w: the descriptor's Null must say what stands for it", serializer.ErrNull)
 	}
 	in = r.input(e.UserKey)
 	u := readUserKey(r, f.userKey, in)

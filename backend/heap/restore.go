@@ -7,16 +7,15 @@ import (
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/keygroup"
-	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
 )
 
 // restored is how the entries of a state in a file are read; one goroutine uses it.
 type restored struct {
-	// key, namespace, userKey and value read what an older serializer wrote: each a
+	// namespace, userKey and value read what an older serializer wrote: each a
 	// func(*serializer.Input) T, nil where the codec reads the same bytes.
-	key, namespace, userKey, value any
-	in                             serializer.Input
+	namespace, userKey, value any
+	in                        serializer.Input
 }
 
 func (r *restored) input(b []byte) *serializer.Input {
@@ -49,7 +48,7 @@ func filled(in *serializer.Input) error {
 
 func (b *Backend[K]) readKey(r *restored, key []byte) (K, error) {
 	in := r.input(key)
-	k := readAs(r.key, b.key, in)
+	k := b.key.Read(in)
 	if err := filled(in); err != nil {
 		return k, fmt.Errorf("key: %w", err)
 	}
@@ -65,28 +64,10 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 		return errors.New("state was restored before")
 	}
 	b.loaded = true
-	for _, m := range h.Managed {
-		if err := b.restore(ctx, files, m, false); err != nil {
-			return err
-		}
-	}
-	for _, m := range h.Raw {
-		if err := b.restore(ctx, files, m, true); err != nil {
-			return err
-		}
-	}
-	return nil
+	return h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error { return b.restore(ctx, r) })
 }
 
-func (b *Backend[K]) restore(ctx context.Context, files backend.Files, h metadata.Keyed, raw bool) error {
-	r, err := backend.OpenKeyed(ctx, files, h, backend.Options{MaxParallelism: b.o.MaxParallelism, Raw: raw})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if err := r.HeaderErr(); err != nil {
-		return err
-	}
+func (b *Backend[K]) restore(ctx context.Context, r *backend.KeyedReader) error {
 	into := map[*backend.State]*target[K]{}
 	for _, s := range r.States() {
 		t, err := b.target(s)
@@ -95,6 +76,7 @@ func (b *Backend[K]) restore(ctx context.Context, files backend.Files, h metadat
 		}
 		into[s] = t
 	}
+	group := -1
 	for e, err := range r.Entries(ctx, backend.Filter{KeyGroups: []keygroup.Range{b.groups}}) {
 		if err != nil {
 			return err
@@ -103,9 +85,36 @@ func (b *Backend[K]) restore(ctx context.Context, files backend.Files, h metadat
 		if t == nil {
 			return fmt.Errorf("state %q: the header does not describe it: %w", e.State.Meta.Name, serializer.ErrUnsupported)
 		}
-		if err := t.load(e, b.groups.Start); err != nil {
+		err := b.checkGroup(e, &group)
+		if err == nil {
+			err = t.load(e, b.groups.Start)
+		}
+		if err != nil {
 			return fmt.Errorf("state %q, key group %d: %w", e.State.Meta.Name, e.KeyGroup, err)
 		}
+	}
+	return nil
+}
+
+// checkGroup checks of the first entry of a key group that its key belongs there. If not, the
+// operator had another max parallelism, or keys have another hash.
+func (b *Backend[K]) checkGroup(e *backend.Entry, last *int) error {
+	if e.KeyGroup == *last || e.Unsplit || e.Joined {
+		return nil
+	}
+	*last = e.KeyGroup
+	var r restored
+	k, err := b.readKey(&r, e.Key)
+	if err != nil {
+		return err
+	}
+	hash, err := b.hash(k)
+	if err != nil {
+		return err
+	}
+	if g := keygroup.ForHash(hash, b.o.MaxParallelism); g != e.KeyGroup {
+		return fmt.Errorf("a key of key group %d of %d: the state is of another max parallelism, or its keys have another hash: %w",
+			g, b.o.MaxParallelism, backend.ErrKeyGroup)
 	}
 	return nil
 }
@@ -132,6 +141,9 @@ func (b *Backend[K]) target(s *backend.State) (*target[K], error) {
 	if s.Raw && s.Type != backend.TypeTimers {
 		return nil, fmt.Errorf("raw keyed state that is no timers belongs to its operator, not to the backend: %w", serializer.ErrUnsupported)
 	}
+	if err := backend.SameKeys(b.key, s.Parts().Key); err != nil {
+		return nil, err
+	}
 	i, ok := b.byName[s.Meta.Name]
 	if !ok {
 		raw := newRawState(s, b.groups)
@@ -151,15 +163,11 @@ func (b *Backend[K]) target(s *backend.State) (*target[K], error) {
 }
 
 // adaptState prepares to read the entries of a state that was restored.
-func adaptState[K, N comparable](key serializer.Codec[K], namespace serializer.Codec[N], is, was *backend.State, r *restored) error {
+func adaptState[N comparable](namespace serializer.Codec[N], is, was *backend.State, r *restored) error {
 	if was.Type != is.Type {
 		return fmt.Errorf("it is %s state, and was %s state: %w", is.Type, was.Type, backend.ErrState)
 	}
-	old := was.Parts()
-	if err := adapt(&r.key, "key", key, old.Key); err != nil {
-		return err
-	}
-	return adapt(&r.namespace, "namespace", namespace, old.Namespace)
+	return adapt(&r.namespace, "namespace", namespace, was.Parts().Namespace)
 }
 
 // adapt sets read to what reads values of an older serializer, if there is need.

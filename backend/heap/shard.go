@@ -132,8 +132,8 @@ func (s *shard[K, N, V]) flatten() {
 	for at, v := range s.view().all() {
 		base[at] = v
 	}
-	// Those who read the maps as they were have the counter that they had.
-	s.base, s.upper, s.most, s.pins = base, nil, len(base), nil
+	// The readers of the maps as they were still count: they share with the new one what values point to.
+	s.base, s.upper, s.most = base, nil, len(base)
 }
 
 // view is the shard as it is now, for as long as it is not written.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -26,6 +27,7 @@ type snapshot struct {
 	max      int
 	o        backend.SnapshotOptions
 	released []bool // by key group
+	over     bool   // Write or Release was called
 }
 
 // Snapshot is that of [backend.Keyed]. [backend.FormatRocksDB] is not of this backend.
@@ -52,6 +54,7 @@ func (b *Backend[K]) Snapshot(_ int64, o backend.SnapshotOptions) (backend.Snaps
 
 // Release is that of [backend.Snapshot].
 func (s *snapshot) Release() {
+	s.over = true
 	for g := range s.released {
 		s.release(g)
 	}
@@ -70,6 +73,9 @@ func (s *snapshot) release(group int) {
 
 // Write is that of [backend.Snapshot].
 func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed, error) {
+	if s.over {
+		return nil, errors.New("the snapshot was written or given up before")
+	}
 	defer s.Release()
 	if len(s.tables) == 0 {
 		return nil, nil

@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -35,11 +36,17 @@ func OpenAggregating[K, N comparable, In, Acc, Out any](b *Backend[K], d backend
 func openValue[K, N comparable, V any](b *Backend[K], d backend.Descriptor[N, V], kind backend.Type) (backend.Value[N, V], error) {
 	if d.TTL == nil {
 		t, err := open(b, d.Name, kind, nil, d.Namespace, d.Value.Snapshot(), form[V](valueForm[V]{codec: d.Value}))
-		return value[K, N, V]{t}, err
+		if err != nil {
+			return nil, err
+		}
+		return value[K, N, V]{t}, nil
 	}
 	c := serializer.ForTTL(d.Value)
 	t, err := open(b, d.Name, kind, d.TTL, d.Namespace, c.Snapshot(), form[serializer.TTLValue[V]](valueForm[serializer.TTLValue[V]]{c, lastAccess[V]}))
-	return backend.NewTTLValue(value[K, N, serializer.TTLValue[V]]{t}, d.TTL, b.now), err
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewTTLValue(value[K, N, serializer.TTLValue[V]]{t}, d.TTL, b.now), nil
 }
 
 func lastAccess[V any](v serializer.TTLValue[V]) int64 { return v.LastAccess }
@@ -53,12 +60,18 @@ func (s value[K, N, V]) Set(v V) error         { return s.put(v) }
 func OpenList[K, N comparable, V any](b *Backend[K], d backend.Descriptor[N, V]) (backend.List[N, V], error) {
 	if d.TTL == nil {
 		t, err := open(b, d.Name, backend.TypeList, nil, d.Namespace, serializer.ForList(d.Value).Snapshot(), form[[]V](listForm[V]{codec: d.Value}))
-		return list[K, N, V]{t}, err
+		if err != nil {
+			return nil, err
+		}
+		return list[K, N, V]{t}, nil
 	}
 	c := serializer.ForTTL(d.Value)
 	t, err := open(b, d.Name, backend.TypeList, d.TTL, d.Namespace, serializer.ForList(c).Snapshot(),
 		form[[]serializer.TTLValue[V]](listForm[serializer.TTLValue[V]]{c, lastAccess[V]}))
-	return backend.NewTTLList(list[K, N, serializer.TTLValue[V]]{t}, d.TTL, b.now), err
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewTTLList(list[K, N, serializer.TTLValue[V]]{t}, d.TTL, b.now), nil
 }
 
 type list[K, N comparable, V any] struct{ *table[K, N, []V] }
@@ -109,15 +122,24 @@ func (s list[K, N, V]) Merge(target N, sources ...N) error {
 
 // OpenMap opens a map state.
 func OpenMap[K, N, U comparable, V any](b *Backend[K], d backend.MapDescriptor[N, U, V]) (backend.Map[N, U, V], error) {
+	if err := d.Check(); err != nil {
+		return nil, fmt.Errorf("state %q: %w", d.Name, err)
+	}
 	if d.TTL == nil {
 		t, err := open(b, d.Name, backend.TypeMap, nil, d.Namespace, serializer.ForMap(d.UserKey, d.Value).Snapshot(),
-			form[*userMap[U, V]](mapForm[U, V]{userKey: d.UserKey, value: d.Value}))
-		return mapState[K, N, U, V]{t}, err
+			form[*userMap[U, V]](mapForm[U, V]{userKey: d.UserKey, value: d.Value, null: d.Null}))
+		if err != nil {
+			return nil, err
+		}
+		return mapState[K, N, U, V]{t}, nil
 	}
 	c := serializer.ForTTL(d.Value)
 	t, err := open(b, d.Name, backend.TypeMap, d.TTL, d.Namespace, serializer.ForMap(d.UserKey, c).Snapshot(),
 		form[*userMap[U, serializer.TTLValue[V]]](mapForm[U, serializer.TTLValue[V]]{userKey: d.UserKey, value: c, used: lastAccess[V]}))
-	return backend.NewTTLMap(mapState[K, N, U, serializer.TTLValue[V]]{t}, d.TTL, b.now), err
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewTTLMap(mapState[K, N, U, serializer.TTLValue[V]]{t}, d.TTL, b.now), nil
 }
 
 type mapState[K, N, U comparable, V any] struct{ *table[K, N, *userMap[U, V]] }

@@ -266,13 +266,16 @@ func (f *frozen[K, N, V]) wrap(group int, err error) error {
 }
 
 func (t *table[K, N, V]) adapt(old *backend.State, r *restored) error {
-	if err := adaptState(t.b.key, t.namespace, t.state, old, r); err != nil {
+	if err := adaptState(t.namespace, t.state, old, r); err != nil {
 		return err
 	}
 	return t.form.adapt(old.Parts(), r)
 }
 
 func (t *table[K, N, V]) load(group int, e *backend.Entry, r *restored) error {
+	if e.State.Type == backend.TypeList && len(e.Value) == 0 {
+		return nil // a list of nothing is none
+	}
 	key, err := t.b.readKey(r, e.Key)
 	if err != nil {
 		return err

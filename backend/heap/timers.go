@@ -210,7 +210,7 @@ func (t *timers[K, N]) load(group int, e *backend.Entry, r *restored) error {
 }
 
 func (t *timers[K, N]) adapt(old *backend.State, r *restored) error {
-	return adaptState(t.b.key, t.namespace, t.state, old, r)
+	return adaptState(t.namespace, t.state, old, r)
 }
 
 func (t *timers[K, N]) freeze() frozenTable {

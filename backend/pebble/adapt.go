@@ -24,16 +24,16 @@ func adapterOf[T any](c serializer.Codec[T]) adapter {
 }
 
 // parts are the adapters of what the entries of a state are made of; of what it has not, nil.
-type parts struct{ key, namespace, userKey, value adapter }
+type parts struct{ namespace, userKey, value adapter }
 
 // migration rewrites the entries of a state.
 type migration struct {
-	key, namespace, userKey, value transcode
+	namespace, userKey, value transcode
 
 	to                *backend.State
 	list              bool
 	in                serializer.Input
-	k, n, u, v        serializer.Output
+	n, u, v           serializer.Output
 	joined, rewritten []byte
 }
 
@@ -50,7 +50,6 @@ func (p parts) migrate(is, was *backend.State) (*migration, error) {
 		of   adapter
 		old  *serializer.Snapshot
 	}{
-		{"key", &m.key, p.key, old.Key},
 		{"namespace", &m.namespace, p.namespace, old.Namespace},
 		{"user key", &m.userKey, p.userKey, old.UserKey},
 		{"value", &m.value, p.value, old.Value},
@@ -64,7 +63,7 @@ func (p parts) migrate(is, was *backend.State) (*migration, error) {
 		}
 		*part.to = f
 	}
-	if m.key == nil && m.namespace == nil && m.userKey == nil && m.value == nil {
+	if m.namespace == nil && m.userKey == nil && m.value == nil {
 		return nil, nil
 	}
 	return m, nil
@@ -72,10 +71,7 @@ func (p parts) migrate(is, was *backend.State) (*migration, error) {
 
 // apply gives the joined key and the stored value of an entry as they should be, valid until the next.
 func (m *migration) apply(e *backend.Entry) (key, value []byte, err error) {
-	to := backend.Entry{State: m.to, KeyGroup: e.KeyGroup, Timestamp: e.Timestamp, Null: e.Null}
-	if to.Key, err = m.part(&m.k, m.key, e.Key); err != nil {
-		return nil, nil, fmt.Errorf("key: %w", err)
-	}
+	to := backend.Entry{State: m.to, KeyGroup: e.KeyGroup, Timestamp: e.Timestamp, Null: e.Null, Key: e.Key}
 	if to.Namespace, err = m.part(&m.n, m.namespace, e.Namespace); err != nil {
 		return nil, nil, fmt.Errorf("namespace: %w", err)
 	}

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -43,7 +43,8 @@ type Options[K comparable] struct {
 }
 
 // Backend is a keyed state backend on Pebble; it implements [backend.Keyed]. It writes no log:
-// what is not in a snapshot is lost with the process.
+// what is not in a snapshot is lost with the process. If the database can't go on, as when it can't write its list of
+// files, it ends the process by a panic, after a last message to the logger: Pebble knows no other way.
 type Backend[K comparable] struct {
 	key    serializer.Codec[K]
 	hash   func(K) (int32, error)
@@ -60,11 +61,11 @@ type Backend[K comparable] struct {
 	group    int    // the current key's group, -1 if no key is set
 	version  uint64 // counts keys that were set
 
-	states    []slot
-	byName    map[string]int
-	loaded    bool
-	closed    bool
-	snapshots sync.WaitGroup
+	states []slot
+	byName map[string]int
+	loaded bool
+	closed bool
+	live   snapshots
 }
 
 // slot is a state of the database.
@@ -73,6 +74,7 @@ type slot struct {
 	ttl    *backend.TTL
 	parts  parts
 	queue  cachedQueue // of timers
+	sweep  *sweep      // nil if nothing is cleaned up
 	opened bool
 }
 
@@ -105,7 +107,10 @@ func Open[K comparable](key serializer.Codec[K], o Options[K]) (*Backend[K], err
 	} else {
 		b.hash = hash
 	}
-	return b, b.openDB()
+	if err := b.openDB(); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 func (b *Backend[K]) openDB() error {
@@ -154,6 +159,7 @@ func (b *Backend[K]) SetKey(key K) error {
 
 // setKey sets a key whose group is known.
 func (b *Backend[K]) setKey(key K, group int) error {
+	b.group = -1
 	b.version++
 	b.keyOut.Reset()
 	b.key.Write(&b.keyOut, key)
@@ -204,7 +210,7 @@ func open[K, N comparable](b *Backend[K], name string, kind backend.Type, ttl *b
 func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend.TTL, namespace serializer.Codec[N], p parts) (*table[K, N], error) {
 	t := &table[K, N]{b: b, state: backend.NewState(meta, b.key.Snapshot()), namespace: namespace}
 	t.ambiguous = backend.Ambiguous(t.state.Key, t.state.Namespace)
-	p.key, p.namespace = adapterOf(b.key), adapterOf(namespace)
+	p.namespace = adapterOf(namespace)
 	fail := func(err error) (*table[K, N], error) { return nil, fmt.Errorf("state %q: %w", meta.Name, err) }
 	if b.closed {
 		return fail(backend.ErrClosed)
@@ -237,40 +243,35 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 	}
 	t.no = no
 	b.states[no] = slot{state: t.state, ttl: ttl, parts: p, opened: true}
+	if ttl != nil && ttl.CleanUp > 0 {
+		t.sweep = newSweep(no, b.groups, ttl, &b.states[no])
+		b.states[no].sweep = t.sweep
+	}
 	return t, nil
 }
 
-// rewrite rewrites the entries of a state.
+// rewrite rewrites the entries of a state. Nothing is changed until all were
+// rewritten, and so not if one of them can't be.
 func (b *Backend[K]) rewrite(no int, m *migration) error {
-	batch := b.db.NewBatch()
-	defer func() { _ = batch.Close() }()
+	in := newIngest(b.db, b.options(b.shared), b.o.Dir)
+	defer in.abort()
+	ctx, to := context.Background(), &target{no, m}
 	for g := b.groups.Start; g <= b.groups.End; g++ {
-		err := b.scan(b.db, no, g, func(e *backend.Entry, at []byte) error {
-			key, value, err := m.apply(e)
-			if err != nil {
-				return err
-			}
-			to := append(appendPrefix(nil, g, no), key...)
-			if err := batch.Delete(at, nil); err != nil {
-				return err
-			}
-			if err := batch.Set(to, value, nil); err != nil {
-				return err
-			}
-			if batch.Len() < 4<<20 {
-				return nil
-			}
-			if err := batch.Commit(pebble.NoSync); err != nil {
-				return err
-			}
-			batch.Reset()
-			return nil
-		})
+		err := b.scan(b.db, no, g, func(e *backend.Entry, _ []byte) error { return in.take(ctx, to, e) })
 		if err != nil {
 			return fmt.Errorf("key group %d: %w", g, err)
 		}
 	}
-	return batch.Commit(pebble.NoSync)
+	if err := in.end(ctx); err != nil {
+		return err
+	}
+	for g := b.groups.Start; g <= b.groups.End; g++ {
+		prefix := appendPrefix(nil, g, no)
+		if err := b.db.DeleteRange(prefix, after(prefix), pebble.NoSync); err != nil {
+			return err
+		}
+	}
+	return in.ingest(ctx)
 }
 
 // scan calls f for the entries of a state in a key group, with the database's key. An error of f ends it.
@@ -432,7 +433,12 @@ func (b *Backend[K]) Close() error {
 	}
 	b.closed, b.group = true, -1
 	b.version++
-	b.snapshots.Wait()
+	b.live.close()
+	for i := range b.states {
+		if s := b.states[i].sweep; s != nil {
+			s.stop()
+		}
+	}
 	err := b.db.Close()
 	b.memory.close()
 	return errors.Join(err, os.RemoveAll(b.o.Dir))

@@ -122,7 +122,8 @@ func (l logger) Errorf(format string, args ...any) {
 	}
 }
 
-// Fatalf is called when the database is no longer of use, such as when its directory is gone.
+// Fatalf is called when the database is no longer of use, such as when its directory is gone. It
+// must not return, and may hold locks, so that there is no error to go on with.
 func (l logger) Fatalf(format string, args ...any) {
 	if l.to != nil {
 		l.to.Error(fmt.Sprintf(format, args...))

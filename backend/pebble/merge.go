@@ -8,7 +8,8 @@ import (
 
 // listMerger joins what is added to a list by commas, as RocksDB does for Flink
 // (StringAppendOperator). It never fails, because a failed merge
-// would stop every compaction: too long a list fails when it is read.
+// would stop every compaction: too long a list fails when it is read. An
+// empty list, which a file of Flink may hold, adds nothing.
 var listMerger = &pebble.Merger{
 	Name: "drey.list",
 	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
@@ -23,12 +24,14 @@ type listValue struct {
 }
 
 func (l *listValue) MergeNewer(value []byte) error {
-	l.newer = append(append(l.newer, ','), value...)
+	l.newer = join(l.newer, value)
 	return nil
 }
 
 func (l *listValue) MergeOlder(value []byte) error {
-	l.older = append(l.older, append([]byte(nil), value...))
+	if len(value) > 0 {
+		l.older = append(l.older, append([]byte(nil), value...))
+	}
 	return nil
 }
 
@@ -42,7 +45,15 @@ func (l *listValue) Finish(bool) ([]byte, io.Closer, error) {
 	}
 	all := make([]byte, 0, size)
 	for i := len(l.older) - 1; i >= 0; i-- {
-		all = append(append(all, l.older[i]...), ',')
+		all = join(all, l.older[i])
 	}
-	return append(all, l.newer...), nil, nil
+	return join(all, l.newer), nil, nil
+}
+
+// join appends a list to a list.
+func join(list, more []byte) []byte {
+	if len(list) > 0 && len(more) > 0 {
+		list = append(list, ',')
+	}
+	return append(list, more...)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/keygroup"
-	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
 )
 
@@ -30,17 +30,15 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 	}
 	b.loaded = true
 	in := newIngest(b.db, b.options(b.shared), b.o.Dir)
-	for _, m := range h.Managed {
-		if err := b.restore(ctx, files, m, false, in); err != nil {
-			return err
-		}
+	defer in.abort()
+	err := h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error { return b.restore(ctx, r, in) })
+	if err != nil {
+		return err
 	}
-	for _, m := range h.Raw {
-		if err := b.restore(ctx, files, m, true, in); err != nil {
-			return err
-		}
+	if err := in.end(ctx); err != nil {
+		return err
 	}
-	if err := in.finish(ctx); err != nil {
+	if err := in.ingest(ctx); err != nil {
 		return err
 	}
 	for i := range b.states {
@@ -57,21 +55,14 @@ type target struct {
 	migrate *migration // nil if entries stay as they are
 }
 
-func (b *Backend[K]) restore(ctx context.Context, files backend.Files, h metadata.Keyed, raw bool, in *ingest) error {
-	r, err := backend.OpenKeyed(ctx, files, h, backend.Options{MaxParallelism: b.o.MaxParallelism, Raw: raw})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if err := r.HeaderErr(); err != nil {
-		return err
-	}
+func (b *Backend[K]) restore(ctx context.Context, r *backend.KeyedReader, in *ingest) (err error) {
 	into := map[*backend.State]*target{}
 	for _, s := range r.States() {
 		if into[s], err = b.target(s); err != nil {
 			return fmt.Errorf("state %q: %w", s.Meta.Name, err)
 		}
 	}
+	group := -1
 	for e, err := range r.Entries(ctx, backend.Filter{KeyGroups: []keygroup.Range{b.groups}}) {
 		if err != nil {
 			return err
@@ -80,9 +71,36 @@ func (b *Backend[K]) restore(ctx context.Context, files backend.Files, h metadat
 		if t == nil {
 			return fmt.Errorf("state %q: the header does not describe it: %w", e.State.Meta.Name, serializer.ErrUnsupported)
 		}
-		if err := in.take(ctx, t, e); err != nil {
+		err := b.checkGroup(e, &group)
+		if err == nil {
+			err = in.take(ctx, t, e)
+		}
+		if err != nil {
 			return fmt.Errorf("state %q, key group %d: %w", e.State.Meta.Name, e.KeyGroup, err)
 		}
+	}
+	return nil
+}
+
+// checkGroup checks of the first entry of a key group that its key belongs there. If not, the
+// operator had another max parallelism, or keys have another hash.
+func (b *Backend[K]) checkGroup(e *backend.Entry, last *int) error {
+	if e.KeyGroup == *last || e.Unsplit || e.Joined {
+		return nil
+	}
+	*last = e.KeyGroup
+	in := serializer.NewInput(e.Key)
+	k := b.key.Read(in)
+	if err := filled(in); err != nil {
+		return fmt.Errorf("key: %w", err)
+	}
+	hash, err := b.hash(k)
+	if err != nil {
+		return err
+	}
+	if g := keygroup.ForHash(hash, b.o.MaxParallelism); g != e.KeyGroup {
+		return fmt.Errorf("a key of key group %d of %d: the state is of another max parallelism, or its keys have another hash: %w",
+			g, b.o.MaxParallelism, backend.ErrKeyGroup)
 	}
 	return nil
 }
@@ -91,6 +109,9 @@ func (b *Backend[K]) restore(ctx context.Context, files backend.Files, h metadat
 func (b *Backend[K]) target(s *backend.State) (*target, error) {
 	if s.Raw && s.Type != backend.TypeTimers {
 		return nil, fmt.Errorf("raw keyed state that is no timers belongs to its operator, not to the backend: %w", serializer.ErrUnsupported)
+	}
+	if err := backend.SameKeys(b.key, s.Parts().Key); err != nil {
+		return nil, err
 	}
 	no, ok := b.byName[s.Meta.Name]
 	if !ok {
@@ -114,7 +135,8 @@ const (
 )
 
 // ingest builds the files of the database from entries that come in the order
-// of key groups, so that nothing goes through its write buffer and nothing is compacted.
+// of key groups, so that nothing goes through its write buffer and nothing is compacted. The database takes
+// them when all are there; `defer in.abort()` is always right.
 type ingest struct {
 	db     *pebble.DB
 	o      *pebble.Options
@@ -124,8 +146,8 @@ type ingest struct {
 	sorted bool // the items are in order
 	group  int
 	w      *sstable.Writer
-	last   []byte // the key that was written last to the files that wait
-	files  []string
+	last   []byte     // the key that was written last
+	files  [][]string // in parts, whose files don't overlap
 	n      int
 }
 
@@ -181,10 +203,13 @@ func (in *ingest) flush(ctx context.Context) error {
 		slices.SortFunc(in.items, func(a, b item) int { return bytes.Compare(in.key(a), in.key(b)) })
 	}
 	if bytes.Compare(in.key(in.items[0]), in.last) <= 0 {
-		// Files of one ingestion must not overlap.
-		if err := in.ingest(ctx); err != nil {
+		if err := in.close(); err != nil {
 			return err
 		}
+		in.last = in.last[:0]
+	}
+	if len(in.last) == 0 {
+		in.files = append(in.files, nil)
 	}
 	for _, i := range in.items {
 		if in.w == nil {
@@ -217,7 +242,8 @@ func (in *ingest) create() error {
 		return err
 	}
 	in.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f), in.o.MakeWriterOptions(len(in.o.Levels)-1, in.db.TableFormat()))
-	in.files = append(in.files, path)
+	part := &in.files[len(in.files)-1]
+	*part = append(*part, path)
 	return nil
 }
 
@@ -230,22 +256,31 @@ func (in *ingest) close() error {
 	return err
 }
 
-// ingest hands the files that were written to the database.
-func (in *ingest) ingest(ctx context.Context) error {
-	if err := in.close(); err != nil {
-		return err
-	}
-	files := in.files
-	in.files, in.last = nil, in.last[:0]
-	if len(files) == 0 {
-		return nil
-	}
-	return in.db.Ingest(ctx, files)
-}
-
-func (in *ingest) finish(ctx context.Context) error {
+// end writes the rest of the files.
+func (in *ingest) end(ctx context.Context) error {
 	if err := in.flush(ctx); err != nil {
 		return err
 	}
-	return in.ingest(ctx)
+	return in.close()
+}
+
+// ingest hands the files to the database.
+func (in *ingest) ingest(ctx context.Context) error {
+	for len(in.files) > 0 {
+		if err := in.db.Ingest(ctx, in.files[0]); err != nil {
+			return err
+		}
+		in.files = in.files[1:]
+	}
+	return nil
+}
+
+// abort removes the files that the database did not take.
+func (in *ingest) abort() {
+	_ = in.close()
+	for _, part := range in.files {
+		for _, path := range part {
+			_ = os.Remove(path)
+		}
+	}
 }

@@ -3,8 +3,11 @@ package pebble
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -19,14 +22,52 @@ const keyedVersion = 6
 
 // snapshot is the state of a backend as it was.
 type snapshot struct {
-	db     *pebble.Snapshot // nil after Release
-	done   func()
 	header backend.KeyedHeader
 	states []slot
 	groups keygroup.Range
 	max    int
 	now    int64
 	o      backend.SnapshotOptions
+	live   *snapshots
+
+	mu    sync.Mutex
+	db    *pebble.Snapshot        // nil after Release
+	stop  context.CancelCauseFunc // not nil while it is written
+	ended chan struct{}           // closed when it was written
+	err   error                   // why db is nil
+}
+
+// snapshots are those of a backend that were not released.
+type snapshots struct {
+	mu  sync.Mutex
+	all map[*snapshot]struct{}
+}
+
+func (l *snapshots) add(s *snapshot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil {
+		l.all = map[*snapshot]struct{}{}
+	}
+	l.all[s] = struct{}{}
+}
+
+func (l *snapshots) remove(s *snapshot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.all, s)
+}
+
+// close has all of them fail, and waits for those that are being written.
+func (l *snapshots) close() {
+	l.mu.Lock()
+	all := slices.Collect(maps.Keys(l.all))
+	l.mu.Unlock()
+	for _, s := range all {
+		if ended := s.cut(); ended != nil {
+			<-ended
+		}
+	}
 }
 
 // Snapshot is that of [backend.Keyed].
@@ -37,29 +78,71 @@ func (b *Backend[K]) Snapshot(_ int64, o backend.SnapshotOptions) (backend.Snaps
 	case o.Format != backend.FormatCanonical && o.Format != backend.FormatFull:
 		return nil, fmt.Errorf("format %v: not known", o.Format)
 	}
-	b.snapshots.Add(1)
-	return &snapshot{
-		db: b.db.NewSnapshot(), done: b.snapshots.Done,
+	s := &snapshot{
 		header: backend.KeyedHeader{Version: keyedVersion, Compressed: o.Compress, Key: b.key.Snapshot(), States: b.States()},
 		states: slices.Clone(b.states), groups: b.groups, max: b.o.MaxParallelism, now: b.now(), o: o,
-	}, nil
+		live: &b.live, db: b.db.NewSnapshot(),
+	}
+	b.live.add(s)
+	return s, nil
 }
 
 // Release is that of [backend.Snapshot].
 func (s *snapshot) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(errOver)
+}
+
+var errOver = errors.New("the snapshot was written or given up before")
+
+// cut gives the snapshot up as the backend is closed, or gives what tells when the Write has ended that uses it.
+func (s *snapshot) cut() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop == nil {
+		s.drop(backend.ErrClosed)
+		return nil
+	}
+	s.stop(backend.ErrClosed)
+	return s.ended
+}
+
+// drop lets go of the database; why is what Write gives from then on. The caller has the lock.
+func (s *snapshot) drop(why error) {
 	if s.db != nil {
 		_ = s.db.Close()
-		s.db = nil
-		s.done()
+		s.db, s.err = nil, why
+		s.live.remove(s)
 	}
+}
+
+// begin begins to write; end must be called afterwards.
+func (s *snapshot) begin(ctx context.Context) (_ context.Context, end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.db == nil:
+		return nil, nil, s.err
+	case s.stop != nil:
+		return nil, nil, errOver
+	}
+	ctx, s.stop = context.WithCancelCause(ctx)
+	s.ended = make(chan struct{})
+	return ctx, func() {
+		s.stop(nil)
+		s.Release()
+		close(s.ended)
+	}, nil
 }
 
 // Write is that of [backend.Snapshot].
 func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed, error) {
-	defer s.Release()
-	if s.db == nil {
-		return nil, fmt.Errorf("the snapshot was given up")
+	ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer end()
 	if len(s.states) == 0 {
 		return nil, nil
 	}
@@ -67,6 +150,9 @@ func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed,
 	defer stream.Abort()
 	offsets, err := s.write(ctx, stream)
 	if err != nil {
+		if errors.Is(context.Cause(ctx), backend.ErrClosed) {
+			return nil, backend.ErrClosed
+		}
 		return nil, err
 	}
 	delegate, err := stream.Commit()
@@ -91,15 +177,17 @@ func (s *snapshot) write(ctx context.Context, stream *backend.TargetStream) (off
 	if err != nil {
 		return offsets, err
 	}
-	group := -1
+	group, n := -1, 0
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		if n++; n%1024 == 0 {
+			if err = ctx.Err(); err != nil {
+				break
+			}
+		}
 		key := it.Key()
 		g, no := int(binary.BigEndian.Uint16(key)), int(binary.BigEndian.Uint16(key[2:]))
 		if g != group {
 			group = g
-			if err = ctx.Err(); err != nil {
-				break
-			}
 			if err = w.StartKeyGroup(g); err != nil {
 				break
 			}

@@ -209,11 +209,15 @@ func (s *list[K, N, V]) Merge(target N, sources ...N) error {
 
 // OpenMap opens a map state.
 func OpenMap[K, N, U comparable, V any](b *Backend[K], d backend.MapDescriptor[N, U, V]) (backend.Map[N, U, V], error) {
+	if err := d.Check(); err != nil {
+		return nil, fmt.Errorf("state %q: %w", d.Name, err)
+	}
 	if d.TTL == nil {
 		m, err := newMap(b, d.Name, nil, d.Namespace, d.UserKey, d.Value)
 		if err != nil {
 			return nil, err
 		}
+		m.null = d.Null
 		return m, nil
 	}
 	m, err := newMap(b, d.Name, d.TTL, d.Namespace, d.UserKey, serializer.ForTTL(d.Value))
@@ -232,7 +236,8 @@ type mapState[K, N, U comparable, V any] struct {
 	*table[K, N]
 	userKey serializer.Codec[U]
 	codec   serializer.Codec[V]
-	buf     []byte // scratch for the keys of entries
+	null    func(V) bool // nil if values are never null
+	buf     []byte       // scratch for the keys of entries
 }
 
 // entryAt gives the database's key of an entry.
@@ -267,10 +272,12 @@ func (s *mapState[K, N, U, V]) Get(u U) (v V, ok bool, err error) {
 
 func (s *mapState[K, N, U, V]) readValue(b []byte) (v V, err error) {
 	s.in.Reset(b)
-	if s.in.U8() != 0 {
-		return v, fmt.Errorf("null in a map: %w: describe its values by a codec that knows null", serializer.ErrNull)
+	switch null := s.in.Bool(); {
+	case !null:
+		v = s.codec.Read(&s.in)
+	case s.null == nil:
+		return v, fmt.Errorf("null in a map: %w: the descriptor's Null must say what stands for it", serializer.ErrNull)
 	}
-	v = s.codec.Read(&s.in)
 	return v, filled(&s.in)
 }
 
@@ -288,8 +295,11 @@ func (s *mapState[K, N, U, V]) Put(u U, v V) error {
 		return err
 	}
 	s.out.Reset()
-	s.out.Bool(false)
-	s.codec.Write(&s.out, v)
+	null := s.null != nil && s.null(v)
+	s.out.Bool(null)
+	if !null {
+		s.codec.Write(&s.out, v)
+	}
 	return s.set(at)
 }
 

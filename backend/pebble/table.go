@@ -27,6 +27,7 @@ type table[K, N comparable] struct {
 	// version-th one; 0 if it is to be made again.
 	joined  []byte
 	version uint64
+	sweep   *sweep            // nil if nothing is cleaned up
 	out     serializer.Output // scratch for values
 	in      serializer.Input
 }
@@ -40,11 +41,16 @@ func (t *table[K, N]) SetNamespace(n N) {
 
 // at gives the database's key of the current key and namespace, valid until either changes.
 func (t *table[K, N]) at() ([]byte, error) {
-	if t.version == t.b.version && t.version != 0 {
-		return t.joined, nil
-	}
 	if t.b.group < 0 {
 		return nil, t.b.noKey()
+	}
+	if t.sweep != nil {
+		if err := t.sweep.step(t.b.db, t.b.now()); err != nil {
+			return nil, t.wrap(fmt.Errorf("clean up: %w", err))
+		}
+	}
+	if t.version == t.b.version && t.version != 0 {
+		return t.joined, nil
 	}
 	t.joined = t.appendAt(t.joined[:0], t.current)
 	if err := t.out.Err(); err != nil {

@@ -152,7 +152,7 @@ func (t *timers[K, N]) less(a, b int) bool {
 	x, y := &t.groups[a], &t.groups[b]
 	switch {
 	case len(x.first) == 0:
-		return x.more && len(y.first) > 0
+		return x.more && (len(y.first) > 0 || !y.more)
 	case len(y.first) == 0:
 		return !y.more
 	}

@@ -1,0 +1,298 @@
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/keygroup"
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/storage"
+)
+
+const dir = "mem://checkpoints/chk-1"
+
+// Sizes of what is put inline: everything, or nothing.
+const (
+	inline = 1 << 30
+	inFile = -1
+)
+
+// save writes a snapshot of a backend as it is now.
+func save(t tb, b backend.Keyed[string], fs storage.FS, inlineBelow int, o backend.SnapshotOptions) metadata.Keyed {
+	t.Helper()
+	s := made[backend.Snapshot](t)(b.Snapshot(1, o))
+	return made[metadata.Keyed](t)(s.Write(context.Background(), backend.Target{FS: fs, Dir: dir, InlineBelow: inlineBelow}))
+}
+
+// canonical gives the bytes of a canonical savepoint.
+func canonical(t tb, b backend.Keyed[string], compress bool) string {
+	t.Helper()
+	h := save(t, b, storage.NewMemory(), inline, backend.SnapshotOptions{Compress: compress})
+	return string(h.(*metadata.KeyGroups).Delegate.(*metadata.ByteStream).Data)
+}
+
+func restore(b backend.Keyed[string], fs storage.FS, h ...metadata.Keyed) error {
+	return b.Restore(context.Background(), backend.Files{FS: fs, Dir: dir}, backend.Handles{Managed: h})
+}
+
+// files counts what is stored.
+func files(t tb, fs storage.FS) int {
+	t.Helper()
+	n := 0
+	for _, err := range fs.List(context.Background(), "mem://checkpoints") {
+		must(t, err)
+		n++
+	}
+	return n
+}
+
+// eachKind calls f for each kind of backend with a name, in order.
+func eachKind(all map[string]Opener, f func(name string, open Opener)) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		f(name, all[name])
+	}
+}
+
+func testSnapshots(t *testing.T, open Opener, restorers map[string]Opener) {
+	bed := newBed()
+	source := open(t, All, bed.now)
+	bed.settle(t, source)
+	bed.steps(t, random(1), 700)
+	bed.check(t, "before")
+	for _, format := range []backend.Format{backend.FormatCanonical, backend.FormatFull} {
+		for _, compress := range []bool{false, true} {
+			for _, below := range []int{inline, inFile} {
+				fs := storage.NewMemory()
+				h := save(t, source, fs, below, backend.SnapshotOptions{Format: format, Compress: compress})
+				if below == inFile && files(t, fs) != 1 || below == inline && files(t, fs) != 0 {
+					t.Fatalf("%d files, inline %d", files(t, fs), below)
+				}
+				eachKind(restorers, func(name string, open Opener) {
+					for _, before := range []bool{false, true} {
+						b := open(t, All, bed.now)
+						again := &mirror{bed, nil}
+						if before {
+							again.w = inhabit(t, b)
+						}
+						must(t, restore(b, fs, h))
+						if !before {
+							again.w = inhabit(t, b)
+						}
+						again.check(t, fmt.Sprintf("format %v, compressed %v, inline %d, restored by %s, opened before %v", format, compress, below, name, before))
+						if _, ok, err := again.w.event.Next(); !ok || err != nil {
+							t.Fatalf("no next timer: %v", err)
+						}
+						must(t, b.Close())
+					}
+				})
+			}
+		}
+	}
+	// The backend went on as if nothing had been.
+	bed.steps(t, random(2), 200)
+	bed.check(t, "after")
+}
+
+// mirror is another backend that must hold what a bed does.
+type mirror struct {
+	of *bed
+	w  *world
+}
+
+func (b *mirror) check(t tb, what string) {
+	t.Helper()
+	got := map[string]any{}
+	b.w.read(t, got)
+	equal(t, what, got, b.of.want())
+}
+
+func testSameBytes(t *testing.T, all map[string]Opener) {
+	for _, compress := range []bool{false, true} {
+		want := ""
+		eachKind(all, func(name string, open Opener) {
+			bed := newBed()
+			b := open(t, All, bed.now)
+			bed.settle(t, b)
+			bed.steps(t, random(3), 1500)
+			got := canonical(t, b, compress)
+			if want == "" {
+				want = got
+			}
+			if got != want {
+				t.Errorf("%s: another file of %d bytes, compressed %v", name, len(got), compress)
+			}
+		})
+	}
+}
+
+// piece is a handle and its key groups.
+type piece struct {
+	groups keygroup.Range
+	h      metadata.Keyed
+}
+
+// rescale saves the state of all subtasks and restores it into so many.
+func (b *bed) rescale(t tb, parallelism int, o backend.SnapshotOptions, open func(keygroup.Range) backend.Keyed[string]) {
+	t.Helper()
+	fs := storage.NewMemory()
+	var pieces []piece
+	for _, w := range b.worlds {
+		pieces = append(pieces, piece{w.b.KeyGroups(), save(t, w.b, fs, inFile, o)})
+		must(t, w.b.Close())
+	}
+	slices.Reverse(pieces) // they may come in any order
+	b.worlds = nil
+	for i := range parallelism {
+		groups := keygroup.RangeOf(i, MaxParallelism, parallelism)
+		var handles []metadata.Keyed
+		for _, p := range pieces {
+			if !p.groups.Intersect(groups).Empty() {
+				handles = append(handles, p.h)
+			}
+		}
+		k := open(groups)
+		must(t, restore(k, fs, handles...))
+		b.worlds = append(b.worlds, inhabit(t, k))
+	}
+}
+
+func testRescale(t *testing.T, all map[string]Opener) {
+	kinds := slices.Sorted(maps.Keys(all))
+	for turn := range kinds {
+		bed := newBed()
+		bed.settle(t, all[kinds[turn]](t, All, bed.now))
+		bed.steps(t, random(4), 1000)
+		for i, parallelism := range []int{2, 3, 1, 3} {
+			bed.rescale(t, parallelism, backend.SnapshotOptions{Format: backend.Format(i % 2)}, func(groups keygroup.Range) backend.Keyed[string] {
+				turn++
+				return all[kinds[turn%len(kinds)]](t, groups, bed.now)
+			})
+			bed.check(t, fmt.Sprintf("%d subtasks", parallelism))
+			bed.steps(t, random(5), 200)
+		}
+	}
+}
+
+func testUnopened(t *testing.T, open Opener, restorers map[string]Opener) {
+	bed := newBed()
+	source := open(t, All, bed.now)
+	bed.settle(t, source)
+	bed.steps(t, random(6), 700)
+	want := canonical(t, source, false)
+	eachKind(restorers, func(name string, restorer Opener) {
+		for _, format := range []backend.Format{backend.FormatCanonical, backend.FormatFull} {
+			fs := storage.NewMemory()
+			h := save(t, source, fs, 0, backend.SnapshotOptions{Format: format})
+			b := restorer(t, All, bed.now)
+			must(t, restore(b, fs, h))
+			if got := canonical(t, b, false); got != want {
+				t.Errorf("%s, format %v: another savepoint of %d bytes; want %d", name, format, len(got), len(want))
+			}
+			h = save(t, b, fs, 0, backend.SnapshotOptions{Format: backend.FormatFull})
+			must(t, b.Close())
+			b = open(t, All, bed.now)
+			must(t, restore(b, fs, h))
+			equal(t, "states", len(b.States()), 11)
+			(&mirror{bed, inhabit(t, b)}).check(t, name+" and back")
+			must(t, b.Close())
+		}
+	})
+}
+
+// slow is a target whose files are not created before a channel is closed.
+type slow struct {
+	storage.FS
+	begun, goOn chan struct{}
+}
+
+func (s slow) Create(ctx context.Context, uri string, o storage.CreateOptions) (storage.Writer, error) {
+	close(s.begun)
+	<-s.goOn
+	return s.FS.Create(ctx, uri, o)
+}
+
+func testConsistency(t *testing.T, open Opener) {
+	bed := newBed()
+	b := open(t, All, bed.now)
+	w := bed.settle(t, b)
+	for _, k := range someKeys {
+		must(t, b.SetKey(k))
+		must(t, w.bytes.Set(make([]byte, 64<<10))) // so that a file is begun in the midst of the state
+		bed.content[at("bytes", k)] = string(make([]byte, 64<<10))
+	}
+	d := random(7)
+	bed.steps(t, d, 1500)
+	for _, format := range []backend.Format{backend.FormatCanonical, backend.FormatFull} {
+		fs := slow{storage.NewMemory(), make(chan struct{}), make(chan struct{})}
+		want, clock := bed.want(), bed.clock
+		s := made[backend.Snapshot](t)(b.Snapshot(1, backend.SnapshotOptions{Format: format}))
+		var h metadata.Keyed
+		var err error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			h, err = s.Write(context.Background(), backend.Target{FS: fs, Dir: dir, InlineBelow: inFile})
+		}()
+		<-fs.begun
+		bed.steps(t, d, 300)
+		close(fs.goOn)
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			default:
+				bed.step(t, d)
+			}
+		}
+		must(t, err)
+		bed.check(t, "the backend itself")
+		again := open(t, All, func() int64 { return clock })
+		must(t, restore(again, fs.FS, h))
+		got := map[string]any{}
+		inhabit(t, again).read(t, got)
+		equal(t, "the snapshot", got, want)
+		must(t, again.Close())
+	}
+}
+
+// Snapshots that overlap are written and given up in any order.
+func testOverlap(t *testing.T, open Opener) {
+	bed := newBed()
+	bed.clock = 0
+	b := open(t, All, bed.now)
+	bed.settle(t, b)
+	d := random(8)
+	type taken struct {
+		s     backend.Snapshot
+		want  map[string]any
+		clock int64
+	}
+	var snapshots []taken
+	for range 12 {
+		bed.steps(t, d, 200)
+		snapshots = append(snapshots, taken{made[backend.Snapshot](t)(b.Snapshot(1, backend.SnapshotOptions{})), bed.want(), bed.clock})
+	}
+	for len(snapshots) > 0 {
+		last := len(snapshots) - 1
+		snapshots[last].s.Release()
+		bed.steps(t, d, 200)
+		if snapshots = snapshots[:last]; last == 0 {
+			break
+		}
+		first := snapshots[0]
+		snapshots = snapshots[1:]
+		fs := storage.NewMemory()
+		h := made[metadata.Keyed](t)(first.s.Write(context.Background(), backend.Target{FS: fs, Dir: dir}))
+		again := open(t, All, func() int64 { return first.clock })
+		must(t, restore(again, fs, h))
+		got := map[string]any{}
+		inhabit(t, again).read(t, got)
+		equal(t, "a snapshot", got, first.want)
+		must(t, again.Close())
+	}
+	bed.check(t, "the backend itself")
+}

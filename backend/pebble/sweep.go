@@ -1,0 +1,118 @@
+package pebble
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/keygroup"
+)
+
+// sweepView is how many steps a sweep goes with one view of the database, which
+// keeps it from freeing what is removed meanwhile.
+const sweepView = 1024
+
+// sweep looks at some entries of a state at each access, to remove those that expired.
+type sweep struct {
+	no     int // number of the state
+	groups keygroup.Range
+	n      int // steps for each access
+	trim   *trimmer
+	it     *pebble.Iterator // nil until a new view is taken
+	steps  int              // with this view
+	from   []byte           // where the next view begins
+}
+
+func newSweep(no int, groups keygroup.Range, ttl *backend.TTL, s *slot) *sweep {
+	return &sweep{
+		no: no, groups: groups, n: ttl.CleanUp,
+		trim: &trimmer{state: s.state, ttl: ttl}, from: appendPrefix(nil, groups.Start, no),
+	}
+}
+
+// step goes on by some entries. The way from one key group to the next is a step, too, so that
+// an access to a state of few entries does not walk through all key groups.
+func (s *sweep) step(db *pebble.DB, now int64) error {
+	s.trim.now = now
+	for range s.n {
+		if err := s.look(db); err != nil {
+			s.stop()
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sweep) look(db *pebble.DB) error {
+	if s.it == nil {
+		it, err := db.NewIter(nil)
+		if err != nil {
+			return err
+		}
+		s.it, s.steps = it, 0
+		it.SeekGE(s.from)
+	}
+	if !s.it.Valid() {
+		err := s.it.Error()
+		s.stop()
+		s.from = appendPrefix(s.from[:0], s.groups.Start, s.no)
+		return err
+	}
+	key := s.it.Key()
+	switch group, no := int(binary.BigEndian.Uint16(key)), int(binary.BigEndian.Uint16(key[2:])); {
+	case no < s.no:
+		s.from = appendPrefix(s.from[:0], group, s.no)
+		s.it.SeekGE(s.from)
+	case no > s.no:
+		s.from = appendPrefix(s.from[:0], group+1, s.no)
+		s.it.SeekGE(s.from)
+	default:
+		value, err := s.it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if err := s.clean(db, key, value); err != nil {
+			return err
+		}
+		s.it.Next()
+	}
+	if s.steps++; s.steps == sweepView && s.it.Valid() {
+		s.from = append(s.from[:0], s.it.Key()...)
+		s.stop()
+	}
+	return nil
+}
+
+// clean removes what has expired of an entry that the view has with this value. What counts is its value now.
+func (s *sweep) clean(db *pebble.DB, key, value []byte) error {
+	if live, ok, err := s.trim.live(value); err != nil || ok && len(live) == len(value) {
+		return err
+	}
+	is, closer, err := db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	switch live, ok, err := s.trim.live(is); {
+	case err != nil:
+		return err
+	case !ok:
+		return db.Delete(key, pebble.NoSync)
+	case len(live) < len(is):
+		return db.Set(key, live, pebble.NoSync)
+	}
+	return nil
+}
+
+// stop gives the view up.
+func (s *sweep) stop() {
+	if s.it != nil {
+		_ = s.it.Close() // what went wrong was told when it was read
+		s.it = nil
+	}
+}
