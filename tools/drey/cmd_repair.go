@@ -43,6 +43,8 @@ type repairResult struct {
 	Repairable bool `json:"repairable"`
 	// Executed is false for a plan, and if there was nothing to do.
 	Executed bool `json:"executed"`
+
+	failed bool // to be executed
 }
 
 func cmdRepair() *command {
@@ -86,7 +88,7 @@ func repair(ctx context.Context, e *env, src string, o tools.RepairOptions, writ
 	var failed error
 	if write {
 		failed = plan.Execute(ctx)
-		r.Executed = failed == nil && !r.Done
+		r.Executed, r.failed = failed == nil && !r.Done, failed != nil
 	}
 	switch {
 	case e.json && failed == nil:
@@ -158,7 +160,10 @@ func showRepair(w *bufio.Writer, r repairResult, all bool) {
 	if r.Backup != "" {
 		p("  the old metadata, kept: %s", printable(r.Backup))
 	}
-	if !r.Executed {
+	switch {
+	case r.failed:
+		p("  FAILED: see the error; running again is safe")
+	case !r.Executed:
 		p("  this is a plan; --write does it")
 	}
 }
