@@ -18,3 +18,6 @@ type worded struct {
 
 func (e *worded) Error() string { return e.text }
 func (e *worded) Unwrap() error { return e.cause }
+
+// ErrNoSnapshot is unwrapped to by errors about a directory that is there, and neither is a snapshot nor tells which one is meant.
+var ErrNoSnapshot = errors.New("not a snapshot")

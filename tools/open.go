@@ -179,7 +179,7 @@ func locateBelow(ctx context.Context, fsys storage.FS, dir string) (uri, chosen 
 		return meta, chosen, nil
 	}
 	fail := func(format string, args ...any) (string, string, error) {
-		return "", "", fmt.Errorf("%s: %s: %w", dir, fmt.Sprintf(format, args...), errNoSnapshot)
+		return "", "", fmt.Errorf("%s: %s: %w", dir, fmt.Sprintf(format, args...), ErrNoSnapshot)
 	}
 	name := storage.Base(dir)
 	switch _, isCheckpoint := checkpointNumber(name); {
@@ -203,8 +203,6 @@ func locateBelow(ctx context.Context, fsys storage.FS, dir string) (uri, chosen 
 	}
 	return fail("has no %s (%d files, %d directories); name the directory of a snapshot, or its metadata file", MetadataName, c.files, c.dirs)
 }
-
-var errNoSnapshot = errors.New("not a snapshot")
 
 // listSome lists names, but not more than a screen can take.
 func listSome(names []string) string {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/pflag"
 
@@ -29,6 +31,8 @@ It refuses, with exit code 5,
   - a native savepoint, or another that is not canonical, without --scope: a job that was restored from it in claim mode goes on using its files,
     and the job's checkpoints may lie anywhere. Name their directories, and that of the savepoint;
   - what a running job holds or was restored from, with --job-manager; or if a job manager does not answer.
+
+If it is interrupted after the metadata went, the snapshot is none any more, and its other files are unreferenced: drey gc deletes them.
 
 EXAMPLES
   drey dispose s3://bucket/savepoints/savepoint-92afa1-ebcfa1b9e372
@@ -77,6 +81,9 @@ func cmdDispose() *command {
 				return err
 			}
 			p, err := tools.PlanDispose(ctx, stores(e), uris, d)
+			if errors.Is(err, tools.ErrNoSnapshot) {
+				return fmt.Errorf("%w; if it was disposed of before, and that was interrupted, its files are now for `drey gc`", err)
+			}
 			if err != nil {
 				return err
 			}
