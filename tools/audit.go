@@ -30,6 +30,9 @@ type AuditOptions struct {
 	Now time.Time
 	// Aliases say which places are the same under other names; see [incremental.Alias].
 	Aliases []Rule
+	// CommandOptions are the words, such as --profile and its value, that command lines of drey need to reach
+	// the stores; [AuditReport.Next] puts them into those that it suggests.
+	CommandOptions []string
 	// Progress, if not nil, is told how many files were seen. It is called from
 	// several goroutines, one at a time.
 	Progress func(objects int64)

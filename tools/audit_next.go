@@ -43,7 +43,7 @@ func (r *AuditReport) Next() (steps []AuditStep) {
 		add(nil, "Make it possible to list what could not be listed (%d), and audit again: until then gc deletes nothing.", n)
 	}
 	if n := len(r.Unreadable); n > 0 {
-		add([]string{"drey", "verify", r.Unreadable[0].URI}, "There is metadata that can't be read (%d), and what it uses is not known: gc deletes nothing. See what is wrong with the first:", n)
+		add(append(r.command("verify"), r.Unreadable[0].URI), "There is metadata that can't be read (%d), and what it uses is not known: gc deletes nothing. See what is wrong with the first:", n)
 	}
 	if n := len(r.Siblings); n > 0 {
 		var up []string
@@ -52,23 +52,23 @@ func (r *AuditReport) Next() (steps []AuditStep) {
 				up = append(up, dir)
 			}
 		}
-		add(slices.Concat(r.command("audit"), up, slices.DeleteFunc(slices.Clone(r.Roots), func(root string) bool { return slices.Contains(up, storage.Dir(root)) })),
+		add(slices.Concat(r.again("audit"), up, slices.DeleteFunc(slices.Clone(r.Roots), func(root string) bool { return slices.Contains(up, storage.Dir(root)) })),
 			"Take into scope what lies beside the roots (%d), as its snapshots may use files below them:", n)
 	}
 	if len(r.Hints) > 0 {
-		command := r.command("audit")
+		command := r.again("audit")
 		for _, h := range r.Hints[:min(len(r.Hints), mostHints)] {
 			command = append(command, "--alias", h.From+"="+h.To)
 		}
 		add(append(command, r.Roots...), "Missing files lie under their names at another place. If that is the same place by another name, or where the tree was moved to, say so:")
 	} else if i := slices.IndexFunc(r.Snapshots, func(s AuditSnapshot) bool { return s.Missing+s.WrongSize > 0 }); i >= 0 {
-		add([]string{"drey", "repair", r.Snapshots[i].URI}, "Snapshots lack files. Before anything is deleted, look whether those of the first lie elsewhere:")
+		add(append(r.command("repair"), r.Snapshots[i].URI), "Snapshots lack files. Before anything is deleted, look whether those of the first lie elsewhere:")
 	}
 	if r.Unseen > 0 {
 		add(nil, "Make it possible to look at the files that could not be looked at (%d), and audit again.", r.Unseen)
 	}
 	if n := r.Totals.Unreferenced; n.Files > 0 && r.settled() {
-		add(append(append(r.command("gc"), "--plan-out", "plan.json"), r.Roots...),
+		add(append(append(r.again("gc"), "--plan-out", "plan.json"), r.Roots...),
 			"See what can be deleted of what is unreferenced, as a plan that deletes nothing yet; add with --reference what else holds snapshots that may use these files:")
 	}
 	return steps
@@ -79,9 +79,14 @@ func (r *AuditReport) settled() bool {
 	return r.Decided() && len(r.Siblings)+len(r.Hints) == 0 && r.Missing+r.WrongSize+r.Unseen == 0
 }
 
-// command begins a command line that looks at the roots as the audit did.
+// command begins a command line that reaches the stores as the audit did.
 func (r *AuditReport) command(name string) []string {
-	words := []string{"drey", name}
+	return append([]string{"drey", name}, r.audit.o.CommandOptions...)
+}
+
+// again begins one that looks at the roots as the audit did.
+func (r *AuditReport) again(name string) []string {
+	words := r.command(name)
 	if grace := r.audit.grace; grace != DefaultGrace {
 		words = append(words, "--grace", shortDuration(grace))
 	}

@@ -28,6 +28,8 @@ func TestNext(t *testing.T) {
 	}{
 		{"litter", func(*depot) {}, AuditOptions{}, nil, []string{"drey gc --plan-out plan.json s3://b/"}},
 		{"as the audit", func(*depot) {}, AuditOptions{Grace: 36 * hour, Aliases: []Rule{{"s3a://b", "s3://b"}}}, nil, []string{"drey gc --grace 36h --alias s3a://b=s3://b --plan-out plan.json s3://b/"}},
+		{"with options", func(*depot) {}, AuditOptions{CommandOptions: []string{"--profile", "a b", "--s3-path-style"}}, nil, []string{"drey gc --profile 'a b' --s3-path-style --plan-out plan.json s3://b/"}},
+		{"verify with options", func(d *depot) { d.put(other+"/chk-1/"+MetadataName, 10, day) }, AuditOptions{CommandOptions: []string{"--s3-path-style"}}, nil, []string{"drey verify --s3-path-style s3://b/" + other + "/chk-1/_metadata"}},
 		{"all of it too young", func(*depot) {}, AuditOptions{Grace: 50 * day}, nil, nil},
 		{"unreadable", func(d *depot) { d.put(other+"/chk-1/"+MetadataName, 10, day) }, AuditOptions{}, nil, []string{"drey verify s3://b/" + other + "/chk-1/_metadata"}},
 		{"siblings", func(d *depot) { d.snapshot(other+"/chk-1", day) }, AuditOptions{}, []string{job}, []string{"drey audit s3://b/ck"}},

@@ -84,7 +84,7 @@ func runAudit(ctx context.Context, e *env, o *auditOptions, args []string) error
 	if err != nil {
 		return err
 	}
-	options := tools.AuditOptions{Jobs: e.jobs, Grace: o.grace}
+	options := tools.AuditOptions{Jobs: e.jobs, Grace: o.grace, CommandOptions: e.storeOptions()}
 	if o.grace <= 0 {
 		options.Grace = -1
 	}

@@ -331,10 +331,8 @@ func repeated(e *env, o *relocateFlags) string {
 	if o.makeRelative {
 		b.WriteString(" --make-relative")
 	}
-	add("--s3-endpoint", e.s3Endpoint)
-	add("--profile", e.profile)
-	if e.s3PathStyle {
-		b.WriteString(" --s3-path-style")
+	for _, word := range e.storeOptions() {
+		b.WriteString(" " + shellQuote(word))
 	}
 	add("--target-s3-endpoint", o.targetEndpoint)
 	add("--target-profile", o.targetProfile)

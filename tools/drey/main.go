@@ -96,6 +96,21 @@ func (e *env) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&e.profile, "profile", "", "profile of the AWS configuration files")
 }
 
+// storeOptions are the words of the command line that say how to reach the stores.
+func (e *env) storeOptions() []string {
+	var words []string
+	if e.s3Endpoint != "" {
+		words = append(words, "--s3-endpoint", e.s3Endpoint)
+	}
+	if e.s3PathStyle {
+		words = append(words, "--s3-path-style")
+	}
+	if e.profile != "" {
+		words = append(words, "--profile", e.profile)
+	}
+	return words
+}
+
 // note tells the user something that is not part of the report.
 func (e *env) note(format string, args ...any) {
 	if !e.quiet {
