@@ -18,35 +18,65 @@ func (a *audit) siblings(ctx context.Context) error {
 	a.beside = map[string][]string{}
 	byDir := map[string][]string{} // what lies in a directory
 	for _, root := range a.report.Roots {
-		whole, err := a.whole(ctx, root)
-		if err != nil {
-			return err
-		}
-		if whole == "" {
-			continue
-		}
-		if !a.inScope(a.registry.Key(whole)) {
-			a.beside[root] = append(a.beside[root], whole)
-		}
-		up := storage.Dir(whole)
-		if up == whole {
-			continue
-		}
-		list, ok := byDir[up]
-		if !ok {
-			if list, err = a.flinkIn(ctx, up); err != nil {
+		for _, place := range a.namesOf(ctx, root) {
+			if err := a.siblingsAt(ctx, root, place, byDir); err != nil {
 				return err
-			}
-			byDir[up] = list
-		}
-		for _, dir := range list {
-			if a.registry.Key(dir) != a.registry.Key(whole) {
-				a.beside[root] = append(a.beside[root], dir)
 			}
 		}
 	}
 	a.report.Siblings = a.besideRoots(a.report.Roots)
 	return nil
+}
+
+// siblingsAt finds the siblings of a root at one of the places that are the root.
+func (a *audit) siblingsAt(ctx context.Context, root, place string, byDir map[string][]string) error {
+	whole, err := a.whole(ctx, place)
+	if err != nil || whole == "" {
+		return err
+	}
+	if !a.inScope(a.registry.Key(whole)) && !a.really(ctx, whole) {
+		a.beside[root] = append(a.beside[root], whole)
+	}
+	up := storage.Dir(whole)
+	if up == whole {
+		return nil
+	}
+	list, ok := byDir[up]
+	if !ok {
+		if list, err = a.flinkIn(ctx, up); err != nil {
+			return err
+		}
+		byDir[up] = list
+	}
+	real := a.target(ctx, whole)
+	for _, dir := range list {
+		if a.registry.Key(dir) == a.registry.Key(whole) || real != "" && storage.Key(a.target(ctx, dir)) == storage.Key(real) {
+			continue
+		}
+		a.beside[root] = append(a.beside[root], dir)
+	}
+	return nil
+}
+
+// namesOf gives a root as it was given, where links lead from there, and what it is called before aliases, if that
+// is the same place: what lies beside one of them may use its files.
+func (a *audit) namesOf(ctx context.Context, root string) []string {
+	names := []string{root}
+	real := a.target(ctx, root)
+	if real == "" {
+		return names
+	}
+	for _, rule := range a.o.Aliases {
+		if rest, ok := storage.Rel(storage.Key(rule.To), storage.Key(root)); ok {
+			if old := storage.Join(storage.Clean(rule.From), rest); storage.Key(a.target(ctx, old)) == storage.Key(real) {
+				names = append(names, old)
+			}
+		}
+	}
+	if storage.Key(real) != storage.Key(root) {
+		names = append(names, real)
+	}
+	return names
 }
 
 // besideRoots are the siblings that matter if only what is below these roots may be deleted.
@@ -66,6 +96,15 @@ func (a *audit) besideRoots(roots []string) []string {
 // inScope says that a place, in canonical spelling, is one of the roots or below one.
 func (a *audit) inScope(key string) bool {
 	return slices.ContainsFunc(a.report.Roots, func(r string) bool { return within([]string{a.registry.Key(r)}, key) })
+}
+
+// really says that links lead from one of the roots to a place, or above it.
+func (a *audit) really(ctx context.Context, uri string) bool {
+	real := a.target(ctx, uri)
+	return real != "" && slices.ContainsFunc(a.report.Roots, func(r string) bool {
+		root := a.target(ctx, r)
+		return root != "" && within([]string{a.registry.Key(root)}, a.registry.Key(real))
+	})
 }
 
 // whole gives the directory of the job or savepoint that a directory is, or is a part of; "" if it is neither.
@@ -145,7 +184,7 @@ func (a *audit) flinkIn(ctx context.Context, dir string) ([]string, error) {
 			break
 		}
 		switch {
-		case !info.Dir, a.inScope(a.registry.Key(info.URI)):
+		case !info.Dir, a.inScope(a.registry.Key(info.URI)), a.really(ctx, info.URI):
 		case hasMeaning(storage.Base(info.URI)):
 			list = append(list, info.URI)
 		default:

@@ -148,6 +148,8 @@ type gc struct {
 	dirs     map[string]bool // to be removed if empty
 	disposal bool            // what lies in scope was not listed
 	guard    *guard
+
+	checkpoints bool // completed checkpoints are in scope
 }
 
 // PlanGC finds what may be deleted below the roots. Reasons to refuse are in the plan, which then
@@ -191,6 +193,7 @@ func PlanGC(ctx context.Context, fsys storage.FS, roots []string, o GCOptions) (
 	if err := g.retire(); err != nil {
 		return nil, err
 	}
+	g.checkpoints = g.hasCheckpoints()
 	g.guard = newGuard(o.Held, g.registry.Key)
 	g.checkScope()
 	g.checkHeld()
@@ -300,6 +303,8 @@ func (g *gc) verdictOf(f *AuditFile) (stays, reason string) {
 		return keptTaskOwned, ""
 	case g.orphanSavepoint(f) && g.o.KeepSavepoints == 0:
 		return "of a savepoint without metadata whose job is not known", ""
+	case f.Area == AreaSavepoint && !g.layouts.snapshots[f.Dir] && !g.checkpoints:
+		return "of a savepoint without metadata, as one is that a job claimed, and no checkpoint is in scope that would show it", ""
 	case g.guard.file(g.layouts.of(storage.Dir(key)), f.ModTime):
 		return keptRunning, ""
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/drey-state/drey/incremental"
+	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -39,6 +40,8 @@ func (g *gc) choose() {
 		switch {
 		case s.Job != "" && !s.savepoint:
 			byJob[s.Job] = append(byJob[s.Job], s)
+		case s.Job == "" && g.o.KeepSavepoints > 0 && s.Kind == metadata.KindNativeSavepoint.String() && !g.checkpoints:
+			g.stay("native savepoint, which a job may have claimed, and no checkpoint is in scope that would show it", s.Exclusive.Bytes)
 		case s.Job == "" && g.o.KeepSavepoints > 0:
 			if lineage := g.lineage(s); lineage != "" {
 				savepoints[lineage] = append(savepoints[lineage], s)
@@ -79,6 +82,11 @@ func (g *gc) choose() {
 // fixedIDs are beginnings of ids that are not random. Writers that know no job have the id 0, as does, until Flink
 // 1.15, each job of application mode with high availability; since then such an id begins with an int that is extended to 64 bits.
 var fixedIDs = []string{"000000", "ffffff"}
+
+// hasCheckpoints says that completed checkpoints are in scope, and so users of savepoints that jobs claimed.
+func (g *gc) hasCheckpoints() bool {
+	return slices.ContainsFunc(g.report.Snapshots, func(s AuditSnapshot) bool { return s.Job != "" && !s.savepoint })
+}
 
 // lineage names the job of a savepoint: the directory that it lies in, and the
 // beginning of the job's id; "" if its name does not tell.

@@ -78,9 +78,16 @@ const (
 // files are random, so that a file and a reference of one name mean the same, or copies. The audit leaves them undecided.
 func (g *gc) matchNames() {
 	used := make([]int64, len(g.rootKeys))
+	named := false // snapshots name files at all; where all state is in metadata, none do
 	rootOf := map[incremental.DirID]int{}
 	for id := range g.registry.Limit() {
-		if g.registry.Uses(id) == 0 || !g.listed(id) {
+		if g.registry.Uses(id) == 0 {
+			continue
+		}
+		if f := g.registry.File(id); !f.Directory && !f.Metadata {
+			named = true
+		}
+		if !g.listed(id) {
 			continue
 		}
 		dir := g.registry.Dir(id)
@@ -118,7 +125,7 @@ func (g *gc) matchNames() {
 	}
 	for i, root := range g.roots {
 		switch {
-		case unused[i] == 0 || len(rules) > 0 || g.o.AcceptMismatch:
+		case unused[i] == 0 || len(rules) > 0 || g.o.AcceptMismatch || !named && unused[i] < suspiciousFiles:
 		case used[i] == 0:
 			g.refuse("none of the files below %s is used by a snapshot in scope, not even one of %d old ones: the snapshots that use them, or the spelling of their paths, may be missing%s", root, unused[i], g.elsewhere())
 		case unused[i] >= suspiciousFiles && used[i]*100 < unused[i]*suspiciousShare:

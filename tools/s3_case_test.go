@@ -89,7 +89,8 @@ func TestD20OnStores(t *testing.T) {
 		}
 		// The five newest complete ones are 7, 6, 5, 3 and 2; 8 and 4 are between them.
 		p := d.plan(GCOptions{KeepSavepoints: 5, Pins: pins})
-		wantPlanned(t, p, d.below(dirs[0]), d.below(dirs[1]), d.below(orphan))
+		// The orphan may be a savepoint that a job claimed: no checkpoint is in scope that would show it.
+		wantPlanned(t, p, d.below(dirs[0]), d.below(dirs[1]))
 		if got := d.dropped(p); !slices.Equal(got, dirs[:2]) || !slices.Equal(p.OrphanSavepoints, d.at(orphan)) {
 			t.Errorf("dropped %q, orphans %q", got, p.OrphanSavepoints)
 		}

@@ -22,7 +22,7 @@ Name as roots all directories that hold snapshots which may use each other's fil
 what its snapshots use, and nothing in it is deleted, also where it is below a root. To delete only in a part of what is in scope use --only.
 
 WHAT IS REFUSED (exit code 5)
-  - Metadata in scope can't be read, or has another name, or a directory can't be listed. --ignore-metadata leaves out what
+  - Metadata in scope can't be read, or its name only begins with _metadata, or a directory can't be listed. --ignore-metadata leaves out what
     is damaged, on purpose; what lies beside it stays.
   - A root is a job or a savepoint, or a part of one, and the rest of it, or what lies beside it, is not in scope.
   - Snapshots name files that are listed elsewhere: another spelling of one place, which --alias tells.
