@@ -236,7 +236,11 @@ func (o *gcFlags) makePlan(ctx context.Context, e *env, args []string) (*tools.G
 	bar := newProgress(e, "listing")
 	defer bar.stop()
 	g.Progress = func(n int64) { bar.set(int(n), 0, 0, 0) }
-	return tools.PlanGC(ctx, stores(e), roots, g)
+	p, err := tools.PlanGC(ctx, stores(e), roots, g)
+	if len(g.Pins) > 0 && errors.Is(err, tools.ErrRefused) {
+		return nil, fmt.Errorf("%w; correct the path after --pin or in the file of --pin-file, or take it out; what holds the snapshots that use a file can be named with --reference", err)
+	}
+	return p, err
 }
 
 // allPins are those of the command line and of the file.

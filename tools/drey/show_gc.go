@@ -67,6 +67,12 @@ func showPlanHead(w *bufio.Writer, p *tools.GCPlan) {
 	for _, r := range p.Refused {
 		line("REFUSED: %s", printable(r))
 	}
+	if help := whatHelps(p); len(help) > 0 {
+		line("WHAT TO DO NEXT")
+		for _, h := range help {
+			line("  %s", printable(h))
+		}
+	}
 	for _, d := range p.Drop {
 		line("drop %s, %s", printable(d.Snapshot), printable(d.Reason))
 	}
