@@ -84,6 +84,9 @@ func PlanDispose(ctx context.Context, fsys storage.FS, snapshots []string, o Dis
 	} else if err := g.dispose(ctx, s, metadata, o); err != nil {
 		return nil, err
 	}
+	if len(o.Scope) == 0 {
+		g.note("users of the files were looked for below %s; a job that was restored from a snapshot here in claim mode, and has its checkpoints elsewhere, is not seen: name their directory as scope, too (--scope)", listSome(g.roots))
+	}
 	g.sumKept()
 	return g.plan, nil
 }

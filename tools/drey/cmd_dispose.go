@@ -17,7 +17,8 @@ the directory if nothing else is in it. A file that another snapshot in scope us
 In scope are, for a checkpoint, the directory that holds the directories of the jobs, and for a canonical savepoint the directory that
 it lies in; --scope names others instead. Only metadata is read there. Nothing outside of the scope is deleted.
 
-What is not in scope is not seen. Before you dispose of a savepoint with the default scope, make sure that it has no
+What is not in scope is not seen, such as the checkpoints, in a directory of another application, of a job that was restored from the
+snapshot in claim mode. Before you dispose of a savepoint with the default scope, make sure that it has no
 shallow copy elsewhere (the State Processor API wrote such until Flink 1.12), and that no job with a changelog was
 restored from it in claim mode that has not materialized its state since.
 
