@@ -92,7 +92,7 @@ func each(ctx context.Context, files Files, handles []metadata.Keyed, o Options,
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer func() { _ = r.Close() }()
 			if err := r.HeaderErr(); err != nil {
 				return err
 			}

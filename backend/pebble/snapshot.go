@@ -197,8 +197,8 @@ func (s *snapshot) write(ctx context.Context, stream *backend.TargetStream) (off
 			break
 		}
 		if trim[no] != nil {
-			if value, ok, err = trim[no].live(value); err != nil || !ok {
-				ok = true
+			var live bool
+			if value, live, err = trim[no].live(value); err != nil || !live {
 				continue
 			}
 		}

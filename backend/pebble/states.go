@@ -375,7 +375,7 @@ func (s *mapState[K, N, U, V]) Clear() error {
 		return err
 	}
 	batch := s.b.db.NewBatch()
-	defer batch.Close()
+	defer func() { _ = batch.Close() }()
 	n := 0
 	for ok := it.First(); ok && n < clearByRange; ok = it.Next() {
 		if err := batch.Delete(it.Key(), nil); err != nil {
