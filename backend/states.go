@@ -131,7 +131,8 @@ const (
 	// FormatFull is a full checkpoint in the backend's own format: on heap that of Flink's hashmap
 	// backend; on Pebble the entries as Flink's RocksDB backend writes them into a full checkpoint.
 	FormatFull
-	// FormatRocksDB is the files of a RocksDB database, as a native savepoint of Flink's RocksDB backend has them.
+	// FormatRocksDB is the files of a RocksDB database, as a native savepoint of Flink's RocksDB backend has them, which
+	// it opens instead of reading them entry by entry.
 	FormatRocksDB
 )
 

@@ -195,7 +195,7 @@ func testFaults(t *testing.T, open Opener) {
 	bed.settle(t, b)
 	bed.steps(t, random(9), 500)
 	broken := errors.New("broken")
-	for _, format := range []backend.Format{backend.FormatCanonical, backend.FormatFull} {
+	for _, format := range []backend.Format{backend.FormatCanonical, backend.FormatFull, backend.FormatRocksDB} {
 		o := backend.SnapshotOptions{Format: format}
 		sound := storagetest.NewFaulty(storage.NewMemory(), storagetest.FaultOptions{})
 		h := save(t, b, sound, inFile, o)

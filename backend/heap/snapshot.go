@@ -21,26 +21,27 @@ const keyedVersion = 6
 
 // snapshot is the state of a backend as it was.
 type snapshot struct {
-	header   backend.KeyedHeader
-	tables   []frozenTable
-	groups   keygroup.Range
-	max      int
-	o        backend.SnapshotOptions
-	released []bool // by key group
-	over     bool   // Write or Release was called
+	header     backend.KeyedHeader
+	tables     []frozenTable
+	groups     keygroup.Range
+	max        int
+	checkpoint int64
+	o          backend.SnapshotOptions
+	released   []bool // by key group
+	over       bool   // Write or Release was called
 }
 
-// Snapshot is that of [backend.Keyed]. [backend.FormatRocksDB] is not of this backend.
-func (b *Backend[K]) Snapshot(_ int64, o backend.SnapshotOptions) (backend.Snapshot, error) {
+// Snapshot is that of [backend.Keyed].
+func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (backend.Snapshot, error) {
 	switch {
 	case b.closed:
 		return nil, backend.ErrClosed
-	case o.Format != backend.FormatCanonical && o.Format != backend.FormatFull:
-		return nil, fmt.Errorf("format %v: state on the heap has no such files; take a canonical savepoint", o.Format)
+	case o.Format > backend.FormatRocksDB:
+		return nil, fmt.Errorf("format %d: not known", o.Format)
 	}
 	s := &snapshot{
 		header: backend.KeyedHeader{Version: keyedVersion, Compressed: o.Compress, Key: b.key.Snapshot(), States: b.States()},
-		groups: b.groups, max: b.o.MaxParallelism, o: o, released: make([]bool, b.groups.Len()),
+		groups: b.groups, max: b.o.MaxParallelism, checkpoint: checkpoint, o: o, released: make([]bool, b.groups.Len()),
 	}
 	for i := range b.states {
 		if b.states[i].table != nil {
@@ -80,25 +81,24 @@ func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed,
 	if len(s.tables) == 0 {
 		return nil, nil
 	}
-	stream := t.Create(ctx)
-	defer stream.Abort()
-	write := s.writeCanonical
 	if s.o.Format == backend.FormatFull {
-		write = s.writeNative
+		stream := t.Create(ctx)
+		defer stream.Abort()
+		offsets, err := s.writeNative(ctx, stream)
+		if err != nil {
+			return nil, err
+		}
+		return backend.CommitKeyGroups(stream, offsets, metadata.KeyGroupsV2)
 	}
-	offsets, err := write(ctx, stream)
+	files, err := backend.NewStateFiles(ctx, t, &s.header, s.groups, s.max, s.checkpoint, s.o)
 	if err != nil {
 		return nil, err
 	}
-	delegate, err := stream.Commit()
-	if err != nil {
+	defer files.Abort()
+	if err := s.writeSorted(ctx, files); err != nil {
 		return nil, err
 	}
-	h := &metadata.KeyGroups{Form: metadata.KeyGroupsSavepoint, KeyGroupOffsets: offsets, Delegate: delegate}
-	if s.o.Format == backend.FormatFull {
-		h.Form, h.ID = metadata.KeyGroupsV2, backend.NewHandleID()
-	}
-	return h, nil
+	return files.Commit()
 }
 
 func (s *snapshot) writeNative(ctx context.Context, stream *backend.TargetStream) (metadata.KeyGroupOffsets, error) {
@@ -124,10 +124,9 @@ func (s *snapshot) writeNative(ctx context.Context, stream *backend.TargetStream
 	return offsets, err
 }
 
-// writeCanonical sorts the entries of a key group, so that the bytes depend on the content only and a backend
+// writeSorted sorts the entries of a key group, so that the bytes depend on the content only and a backend
 // with ordered keys can take them up as they come. The next key groups are sorted while one is written.
-func (s *snapshot) writeCanonical(ctx context.Context, stream *backend.TargetStream) (metadata.KeyGroupOffsets, error) {
-	w := backend.NewCanonicalWriter(stream, &s.header, s.groups, s.max)
+func (s *snapshot) writeSorted(ctx context.Context, w backend.StateFiles) error {
 	sorted := make(chan chan *sortedGroup, runtime.GOMAXPROCS(0))
 	spare := make(chan *sortedGroup, cap(sorted)+2)
 	eg, ctx := errgroup.WithContext(ctx)
@@ -158,7 +157,6 @@ func (s *snapshot) writeCanonical(ctx context.Context, stream *backend.TargetStr
 		}
 		return workers.Wait()
 	})
-	var offsets metadata.KeyGroupOffsets
 	eg.Go(func() error {
 		g := s.groups.Start
 		for done := range sorted {
@@ -177,14 +175,9 @@ func (s *snapshot) writeCanonical(ctx context.Context, stream *backend.TargetStr
 				return ctx.Err()
 			}
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		var err error
-		offsets, _, err = w.Close()
-		return err
+		return ctx.Err()
 	})
-	return offsets, eg.Wait()
+	return eg.Wait()
 }
 
 // sortedGroup holds the entries of a key group, sorted by their keys within each state.
@@ -237,7 +230,7 @@ func prefix(key []byte) uint64 {
 	return p
 }
 
-func (s *sortedGroup) write(w *backend.CanonicalWriter, group int) error {
+func (s *sortedGroup) write(w backend.StateFiles, group int) error {
 	if err := w.StartKeyGroup(group); err != nil {
 		return err
 	}

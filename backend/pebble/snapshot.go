@@ -22,13 +22,14 @@ const keyedVersion = 6
 
 // snapshot is the state of a backend as it was.
 type snapshot struct {
-	header backend.KeyedHeader
-	states []slot
-	groups keygroup.Range
-	max    int
-	now    int64
-	o      backend.SnapshotOptions
-	live   *snapshots
+	header     backend.KeyedHeader
+	states     []slot
+	groups     keygroup.Range
+	max        int
+	checkpoint int64
+	now        int64
+	o          backend.SnapshotOptions
+	live       *snapshots
 
 	mu    sync.Mutex
 	db    *pebble.Snapshot        // nil after Release
@@ -71,16 +72,16 @@ func (l *snapshots) close() {
 }
 
 // Snapshot is that of [backend.Keyed].
-func (b *Backend[K]) Snapshot(_ int64, o backend.SnapshotOptions) (backend.Snapshot, error) {
+func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (backend.Snapshot, error) {
 	switch {
 	case b.closed:
 		return nil, backend.ErrClosed
-	case o.Format != backend.FormatCanonical && o.Format != backend.FormatFull:
-		return nil, fmt.Errorf("format %v: not known", o.Format)
+	case o.Format > backend.FormatRocksDB:
+		return nil, fmt.Errorf("format %d: not known", o.Format)
 	}
 	s := &snapshot{
 		header: backend.KeyedHeader{Version: keyedVersion, Compressed: o.Compress, Key: b.key.Snapshot(), States: b.States()},
-		states: slices.Clone(b.states), groups: b.groups, max: b.o.MaxParallelism, now: b.now(), o: o,
+		states: slices.Clone(b.states), groups: b.groups, max: b.o.MaxParallelism, checkpoint: checkpoint, now: b.now(), o: o,
 		live: &b.live, db: b.db.NewSnapshot(),
 	}
 	b.live.add(s)
@@ -146,36 +147,30 @@ func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed,
 	if len(s.states) == 0 {
 		return nil, nil
 	}
-	stream := t.Create(ctx)
-	defer stream.Abort()
-	offsets, err := s.write(ctx, stream)
-	if err != nil {
-		if errors.Is(context.Cause(ctx), backend.ErrClosed) {
-			return nil, backend.ErrClosed
-		}
-		return nil, err
-	}
-	delegate, err := stream.Commit()
+	files, err := backend.NewStateFiles(ctx, t, &s.header, s.groups, s.max, s.checkpoint, s.o)
 	if err != nil {
 		return nil, err
 	}
-	h := &metadata.KeyGroups{Form: metadata.KeyGroupsSavepoint, KeyGroupOffsets: offsets, Delegate: delegate}
-	if s.o.Format == backend.FormatFull {
-		h.Form, h.ID = metadata.KeyGroupsV2, backend.NewHandleID()
+	defer files.Abort()
+	var h metadata.Keyed
+	if err = s.write(ctx, files); err == nil {
+		h, err = files.Commit()
 	}
-	return h, nil
+	if err != nil && errors.Is(context.Cause(ctx), backend.ErrClosed) {
+		err = backend.ErrClosed
+	}
+	return h, err
 }
 
 // write writes the database as it is, in one scan.
-func (s *snapshot) write(ctx context.Context, stream *backend.TargetStream) (offsets metadata.KeyGroupOffsets, err error) {
-	w := backend.NewCanonicalWriter(stream, &s.header, s.groups, s.max)
+func (s *snapshot) write(ctx context.Context, w backend.StateFiles) error {
 	trim := make([]*trimmer, len(s.states))
 	for i := range s.states {
 		trim[i] = newTrimmer(&s.states[i], s.now)
 	}
 	it, err := s.db.NewIterWithContext(ctx, nil)
 	if err != nil {
-		return offsets, err
+		return err
 	}
 	group, n := -1, 0
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
@@ -207,11 +202,7 @@ func (s *snapshot) write(ctx context.Context, stream *backend.TargetStream) (off
 	if failed := it.Close(); err == nil {
 		err = failed
 	}
-	if err != nil {
-		return offsets, err
-	}
-	offsets, _, err = w.Close()
-	return offsets, err
+	return err
 }
 
 // trimmer leaves out what has expired.
