@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -290,31 +289,34 @@ func (r *gcRun) mayBeNeeded(e *GCEntry) bool {
 
 // checkGone looks whether the metadata among files that were deleted is really gone: its files are deleted next.
 func (r *gcRun) checkGone(ctx context.Context, uris []string, failed map[string]error) error {
-	var mu sync.Mutex
+	found := make([]error, len(uris))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(r.scout.jobs)
-	for _, uri := range uris {
+	for i, uri := range uris {
 		if _, isDrop := r.drops[r.scout.registry.Key(uri)]; !isDrop || failed[uri] != nil {
 			continue
 		}
 		g.Go(func() error {
 			_, err := r.fsys.Stat(ctx, uri)
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if ctx.Err() != nil {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+			case ctx.Err() != nil:
 				return ctx.Err() // nothing is deleted after this
+			case err == nil:
+				found[i] = errors.New("it was deleted, and is still there")
+			default:
+				found[i] = err
 			}
-			if err == nil {
-				err = errors.New("it was deleted, and is still there")
-			}
-			mu.Lock()
-			failed[uri] = err
-			mu.Unlock()
 			return nil
 		})
 	}
-	return g.Wait()
+	err := g.Wait()
+	for i, uri := range uris {
+		if found[i] != nil {
+			failed[uri] = found[i]
+		}
+	}
+	return err
 }
 
 // settle counts and records what became of a batch.
