@@ -29,11 +29,11 @@ type Options[K comparable] struct {
 // Taking a snapshot costs the same whatever the state's size. What is written while the
 // snapshot is being written is held twice, and of a map state the whole map of a key.
 type Backend[K comparable] struct {
-	key    serializer.Codec[K]
-	hash   func(K) (int32, error)
-	o      Options[K]
-	groups keygroup.Range
-	now    backend.Clock
+	key     serializer.Codec[K]
+	subtask *backend.Subtask[K]
+	o       Options[K]
+	groups  keygroup.Range
+	now     backend.Clock
 
 	current K
 	group   int // index of the current key's group, -1 if no key is set
@@ -53,28 +53,17 @@ var _ backend.Keyed[int64] = (*Backend[int64])(nil)
 
 // Open makes an empty backend for keys of the codec. Keys are compared as Go compares them, so that their type must hold no pointers.
 func Open[K comparable](key serializer.Codec[K], o Options[K]) (*Backend[K], error) {
-	if o.MaxParallelism <= 0 || o.MaxParallelism > keygroup.UpperBound {
-		return nil, fmt.Errorf("max parallelism %d: it must be from 1 to %d", o.MaxParallelism, keygroup.UpperBound)
-	}
-	if o.KeyGroups.Start < 0 || o.KeyGroups.End >= o.MaxParallelism || o.KeyGroups.Empty() {
-		return nil, fmt.Errorf("key groups %v of %d", o.KeyGroups, o.MaxParallelism)
+	subtask, err := backend.NewSubtask(key, o.KeyGroups, o.MaxParallelism, o.Hash)
+	if err != nil {
+		return nil, err
 	}
 	if err := plain[K]("key"); err != nil {
 		return nil, err
 	}
-	b := &Backend[K]{key: key, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}}
+	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}}
 	if b.now == nil {
 		b.now = backend.SystemClock
 	}
-	if o.Hash != nil {
-		b.hash = func(k K) (int32, error) { return o.Hash(k), nil }
-		return b, nil
-	}
-	hash, err := backend.HashFunc(key)
-	if err != nil {
-		return nil, fmt.Errorf("key: %w; set Options.Hash to what the class's hashCode gives", err)
-	}
-	b.hash = hash
 	return b, nil
 }
 
@@ -108,13 +97,9 @@ func (b *Backend[K]) SetKey(key K) error {
 		return backend.ErrClosed
 	}
 	b.group = -1
-	hash, err := b.hash(key)
+	group, err := b.subtask.GroupOf(key)
 	if err != nil {
 		return err
-	}
-	group := keygroup.ForHash(hash, b.o.MaxParallelism)
-	if group < b.groups.Start || group > b.groups.End {
-		return fmt.Errorf("key group %d, but this subtask has %v of %d: %w", group, b.groups, b.o.MaxParallelism, backend.ErrKeyGroup)
 	}
 	b.current, b.group = key, group-b.groups.Start
 	return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/drey-state/drey/backend"
-	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/serializer"
 )
 
@@ -64,59 +63,10 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 		return errors.New("state was restored before")
 	}
 	b.loaded = true
-	return h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error { return b.restore(ctx, r) })
-}
-
-func (b *Backend[K]) restore(ctx context.Context, r *backend.KeyedReader) error {
-	into := map[*backend.State]*target[K]{}
-	for _, s := range r.States() {
-		t, err := b.target(s)
-		if err != nil {
-			return fmt.Errorf("state %q: %w", s.Meta.Name, err)
-		}
-		into[s] = t
-	}
-	group := -1
-	for e, err := range r.Entries(ctx, backend.Filter{KeyGroups: []keygroup.Range{b.groups}}) {
-		if err != nil {
-			return err
-		}
-		t := into[e.State]
-		if t == nil {
-			return fmt.Errorf("state %q: the header does not describe it: %w", e.State.Meta.Name, serializer.ErrUnsupported)
-		}
-		err := b.checkGroup(e, &group)
-		if err == nil {
-			err = t.load(e, b.groups.Start)
-		}
-		if err != nil {
-			return fmt.Errorf("state %q, key group %d: %w", e.State.Meta.Name, e.KeyGroup, err)
-		}
-	}
-	return nil
-}
-
-// checkGroup checks of the first entry of a key group that its key belongs there. If not, the
-// operator had another max parallelism, or keys have another hash.
-func (b *Backend[K]) checkGroup(e *backend.Entry, last *int) error {
-	if e.KeyGroup == *last || e.Unsplit || e.Joined {
-		return nil
-	}
-	*last = e.KeyGroup
-	var r restored
-	k, err := b.readKey(&r, e.Key)
-	if err != nil {
-		return err
-	}
-	hash, err := b.hash(k)
-	if err != nil {
-		return err
-	}
-	if g := keygroup.ForHash(hash, b.o.MaxParallelism); g != e.KeyGroup {
-		return fmt.Errorf("a key of key group %d of %d: the state is of another max parallelism, or its keys have another hash: %w",
-			g, b.o.MaxParallelism, backend.ErrKeyGroup)
-	}
-	return nil
+	load := func(t *target[K], e *backend.Entry) error { return t.load(e, b.groups.Start) }
+	return h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error {
+		return backend.LoadEntries(ctx, b.subtask, r, b.target, load)
+	})
 }
 
 // target is where the entries of a state of a file go.

@@ -46,14 +46,14 @@ type Options[K comparable] struct {
 // what is not in a snapshot is lost with the process. If the database can't go on, as when it can't write its list of
 // files, it ends the process by a panic, after a last message to the logger: Pebble knows no other way.
 type Backend[K comparable] struct {
-	key    serializer.Codec[K]
-	hash   func(K) (int32, error)
-	o      Options[K]
-	groups keygroup.Range
-	now    backend.Clock
-	db     *pebble.DB
-	shared *Memory // what the database was opened with
-	memory *Memory // the same, to be closed with the backend; nil if it is the slot's
+	key     serializer.Codec[K]
+	subtask *backend.Subtask[K]
+	o       Options[K]
+	groups  keygroup.Range
+	now     backend.Clock
+	db      *pebble.DB
+	shared  *Memory // what the database was opened with
+	memory  *Memory // the same, to be closed with the backend; nil if it is the slot's
 
 	current  K
 	keyBytes []byte
@@ -88,24 +88,16 @@ var _ backend.Keyed[int64] = (*Backend[int64])(nil)
 
 // Open makes an empty backend for keys of the codec. Keys are compared by their bytes.
 func Open[K comparable](key serializer.Codec[K], o Options[K]) (*Backend[K], error) {
-	switch {
-	case o.MaxParallelism <= 0 || o.MaxParallelism > keygroup.UpperBound:
-		return nil, fmt.Errorf("max parallelism %d: it must be from 1 to %d", o.MaxParallelism, keygroup.UpperBound)
-	case o.KeyGroups.Start < 0 || o.KeyGroups.End >= o.MaxParallelism || o.KeyGroups.Empty():
-		return nil, fmt.Errorf("key groups %v of %d", o.KeyGroups, o.MaxParallelism)
-	case !filepath.IsAbs(o.Dir):
+	subtask, err := backend.NewSubtask(key, o.KeyGroups, o.MaxParallelism, o.Hash)
+	if err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(o.Dir) {
 		return nil, fmt.Errorf("directory %q: it must be an absolute path", o.Dir)
 	}
-	b := &Backend[K]{key: key, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}}
+	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}}
 	if b.now == nil {
 		b.now = backend.SystemClock
-	}
-	if o.Hash != nil {
-		b.hash = func(k K) (int32, error) { return o.Hash(k), nil }
-	} else if hash, err := backend.HashFunc(key); err != nil {
-		return nil, fmt.Errorf("key: %w; set Options.Hash to what the class's hashCode gives", err)
-	} else {
-		b.hash = hash
 	}
 	if err := b.openDB(); err != nil {
 		return nil, err
@@ -146,13 +138,9 @@ func (b *Backend[K]) SetKey(key K) error {
 	}
 	b.group = -1
 	b.version++
-	hash, err := b.hash(key)
+	group, err := b.subtask.GroupOf(key)
 	if err != nil {
 		return err
-	}
-	group := keygroup.ForHash(hash, b.o.MaxParallelism)
-	if group < b.groups.Start || group > b.groups.End {
-		return fmt.Errorf("key group %d, but this subtask has %v of %d: %w", group, b.groups, b.o.MaxParallelism, backend.ErrKeyGroup)
 	}
 	return b.setKey(key, group)
 }

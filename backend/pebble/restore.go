@@ -16,7 +16,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/drey-state/drey/backend"
-	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/serializer"
 )
 
@@ -31,7 +30,10 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 	b.loaded = true
 	in := newIngest(b.db, b.options(b.shared), b.o.Dir)
 	defer in.abort()
-	err := h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error { return b.restore(ctx, r, in) })
+	take := func(t *target, e *backend.Entry) error { return in.take(ctx, t, e) }
+	err := h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error {
+		return backend.LoadEntries(ctx, b.subtask, r, b.target, take)
+	})
 	if err != nil {
 		return err
 	}
@@ -53,56 +55,6 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 type target struct {
 	no      int
 	migrate *migration // nil if entries stay as they are
-}
-
-func (b *Backend[K]) restore(ctx context.Context, r *backend.KeyedReader, in *ingest) (err error) {
-	into := map[*backend.State]*target{}
-	for _, s := range r.States() {
-		if into[s], err = b.target(s); err != nil {
-			return fmt.Errorf("state %q: %w", s.Meta.Name, err)
-		}
-	}
-	group := -1
-	for e, err := range r.Entries(ctx, backend.Filter{KeyGroups: []keygroup.Range{b.groups}}) {
-		if err != nil {
-			return err
-		}
-		t := into[e.State]
-		if t == nil {
-			return fmt.Errorf("state %q: the header does not describe it: %w", e.State.Meta.Name, serializer.ErrUnsupported)
-		}
-		err := b.checkGroup(e, &group)
-		if err == nil {
-			err = in.take(ctx, t, e)
-		}
-		if err != nil {
-			return fmt.Errorf("state %q, key group %d: %w", e.State.Meta.Name, e.KeyGroup, err)
-		}
-	}
-	return nil
-}
-
-// checkGroup checks of the first entry of a key group that its key belongs there. If not, the
-// operator had another max parallelism, or keys have another hash.
-func (b *Backend[K]) checkGroup(e *backend.Entry, last *int) error {
-	if e.KeyGroup == *last || e.Unsplit || e.Joined {
-		return nil
-	}
-	*last = e.KeyGroup
-	in := serializer.NewInput(e.Key)
-	k := b.key.Read(in)
-	if err := filled(in); err != nil {
-		return fmt.Errorf("key: %w", err)
-	}
-	hash, err := b.hash(k)
-	if err != nil {
-		return err
-	}
-	if g := keygroup.ForHash(hash, b.o.MaxParallelism); g != e.KeyGroup {
-		return fmt.Errorf("a key of key group %d of %d: the state is of another max parallelism, or its keys have another hash: %w",
-			g, b.o.MaxParallelism, backend.ErrKeyGroup)
-	}
-	return nil
 }
 
 // target finds where a state of a file goes, and checks that it can go there.
