@@ -44,7 +44,7 @@ func TestGC(t *testing.T) {
 			t.Logf("DREY_SEED=%d", seed)
 			dir := t.TempDir()
 			g := &gcTest{flink: v, dir: dir, root: filepath.Join(dir, "ckpt"), keep: map[string]string{}, planted: map[string]bool{}}
-			g.start(t)
+			g.start(t, 10) // Flink's default
 			for i := range repeat {
 				g.rng = rand.New(rand.NewPCG(seed, uint64(i)))
 				g.repetition(t, i)
@@ -73,9 +73,9 @@ type gcTest struct {
 	own     int               // litter that was deleted and Flink had left
 }
 
-// start starts a Flink without jobs.
-func (g *gcTest) start(t *testing.T) {
-	g.l = g.flink.live(t, g.dir, "--idle", "--conf", "web.refresh-interval=300 ms")
+// start starts a Flink without jobs, which remembers so many checkpoints of each.
+func (g *gcTest) start(t *testing.T, history int) {
+	g.l = g.flink.live(t, g.dir, "--idle", "--conf", "web.refresh-interval=300 ms", "--conf", fmt.Sprintf("web.checkpoints.history=%d", history))
 	g.m = jobManager(t, g.l.url)
 }
 
@@ -88,6 +88,16 @@ func (g *gcTest) repetition(t *testing.T, i int) {
 	begun := time.Now()
 	how := g.submit(t, i)
 	g.complete(t, 3)
+	if g.resumed {
+		// What is from before it was killed is kept for as long as Flink may have taken it over, which ends when it
+		// discards one of its own. With a long history it doesn't forget that.
+		until(t, func() string {
+			if id := g.held(t).UnlistedBelow; id > 0 {
+				return fmt.Sprintf("the job may hold checkpoints before %d", id)
+			}
+			return ""
+		})
+	}
 	g.nap(time.Second)
 	planted := g.plant(t)
 	if g.chance(30) {
@@ -497,7 +507,7 @@ func (g *gcTest) end(t *testing.T, kill string) []string {
 	}
 	if kill != "" {
 		job := g.l.job
-		g.start(t)
+		g.start(t, 1000)
 		g.l.job = job
 	} else {
 		g.l.do(t, "cancel")
