@@ -168,7 +168,10 @@ func TestTruth(t *testing.T) {
 		t.Run(family.name, func(t *testing.T) {
 			total := newTruthTally()
 			t.Run("cases", func(t *testing.T) {
-				for _, dir := range fixtureDirs(t, family.name, family.least) {
+				for i, dir := range fixtureDirs(t, family.name, family.least) {
+					if i%sweepStep != 0 {
+						continue
+					}
 					t.Run(caseName(dir), func(t *testing.T) {
 						t.Parallel()
 						compareFixture(t, dir, family.shownTTL, total)

@@ -22,7 +22,10 @@ func TestVerifyDeepFixtures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range files {
+		for i, file := range files {
+			if i%sweepStep != 0 {
+				continue
+			}
 			dir := filepath.Dir(file)
 			var truth struct {
 				WrittenAt string `json:"writtenAt"`
@@ -69,7 +72,7 @@ func TestVerifyDeepFixtures(t *testing.T) {
 		}
 	}
 	t.Logf("%d snapshots, %d entries, %d keys in their key group; %d problems of missing files; keys not checked: %v", snapshots, entries, checked, missing, unchecked)
-	if snapshots < 500 || checked < 100_000 {
+	if snapshots < 500/sweepStep || checked < 100_000/sweepStep {
 		t.Error("too few")
 	}
 }
