@@ -22,7 +22,10 @@ func open(t testing.TB, groups keygroup.Range, clock backend.Clock) backend.Keye
 }
 
 func TestBackend(t *testing.T) {
-	memory := pebble.NewMemory(pebble.MemoryOptions{Size: 16 << 20})
+	memory, err := pebble.NewMemory(pebble.MemoryOptions{Size: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(memory.Close)
 	backendtest.Run(t, open, map[string]backendtest.Opener{
 		"pebble": func(t testing.TB, groups keygroup.Range, clock backend.Clock) backend.Keyed[string] {

@@ -34,10 +34,13 @@ type Options[K comparable] struct {
 	Dir string
 	// Memory is what the backends of a slot share; nil means one of [DefaultMemory] for this backend alone.
 	Memory *Memory
-	// Profile sets the options of the database for a kind of machine.
-	Profile Profile
-	// Configure, if not nil, may change the options of the database last.
+	// Tuning are the options of the database.
+	Tuning Tuning
+	// Configure, if not nil, may change the options of the database last. It must leave its caches
+	// and its merger; with write buffers larger than they were the backend is beyond its part of the memory.
 	Configure func(*pebble.Options)
+	// ConfigureState, if not nil, is called once for each state, by name, when it is first opened or restored.
+	ConfigureState func(name string, o *StateOptions)
 	// Logger is told what the database has to say; nil means nobody is.
 	Logger *slog.Logger
 }
@@ -52,8 +55,10 @@ type Backend[K comparable] struct {
 	groups  keygroup.Range
 	now     backend.Clock
 	db      *pebble.DB
-	shared  *Memory // what the database was opened with
-	memory  *Memory // the same, to be closed with the backend; nil if it is the slot's
+	tuned   *pebble.Options // what the database was opened with
+	filter  *stateFilter
+	share   *share
+	memory  *Memory // to be closed with the backend; nil if it is the slot's
 
 	current  K
 	keyBytes []byte
@@ -115,20 +120,47 @@ func (b *Backend[K]) openDB() error {
 	}
 	memory := b.o.Memory
 	if memory == nil {
-		memory = NewMemory(MemoryOptions{})
+		if memory, err = NewMemory(MemoryOptions{Backends: 1}); err != nil {
+			return err
+		}
 		b.memory = memory
 	}
-	b.shared = memory
-	o := b.options(memory)
-	if b.o.Configure != nil {
-		b.o.Configure(o)
+	if b.share, err = memory.join(); err == nil {
+		err = b.openShared()
 	}
-	b.db, err = pebble.Open(b.o.Dir, o)
 	if err != nil {
-		b.memory.close()
+		b.share.leave()
+		b.memory.Close()
+	}
+	return err
+}
+
+// openShared opens the database with the share of the memory.
+func (b *Backend[K]) openShared() (err error) {
+	b.filter = &stateFilter{}
+	if b.tuned, err = b.o.Tuning.options(b.share, b.filter, b.o.Logger); err != nil {
+		return err
+	}
+	if b.o.Configure != nil {
+		b.o.Configure(b.tuned)
+	}
+	if b.db, err = pebble.Open(b.o.Dir, b.tuned); err != nil {
 		return fmt.Errorf("%s: %w", b.o.Dir, err)
 	}
+	b.share.opened(b.db)
 	return nil
+}
+
+// configure applies the options of a state that is new.
+func (b *Backend[K]) configure(no int, name string) {
+	if b.o.ConfigureState == nil {
+		return
+	}
+	var o StateOptions
+	b.o.ConfigureState(name, &o)
+	if o.NoFilter {
+		b.filter.leaveOut(no)
+	}
 }
 
 // SetKey is that of [backend.Keyed].
@@ -217,6 +249,7 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 		}
 		b.byName[meta.Name] = no
 		b.states = append(b.states, slot{})
+		b.configure(no, meta.Name)
 	} else {
 		if b.states[no].opened {
 			return fail(fmt.Errorf("it was opened before: %w", backend.ErrState))
@@ -241,7 +274,7 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 // rewrite rewrites the entries of a state. Nothing is changed until all were
 // rewritten, and so not if one of them can't be.
 func (b *Backend[K]) rewrite(no int, m *migration) error {
-	in := newIngest(b.db, b.options(b.shared), b.o.Dir)
+	in := newIngest(b.db, b.tuned, b.o.Dir)
 	defer in.abort()
 	ctx, to := context.Background(), &target{no, m}
 	for g := b.groups.Start; g <= b.groups.End; g++ {
@@ -427,7 +460,9 @@ func (b *Backend[K]) Close() error {
 			s.stop()
 		}
 	}
+	b.share.opened(nil)
 	err := b.db.Close()
-	b.memory.close()
+	b.share.leave()
+	b.memory.Close()
 	return errors.Join(err, os.RemoveAll(b.o.Dir))
 }

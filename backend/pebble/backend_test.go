@@ -31,7 +31,10 @@ func openAt(t testing.TB, dir string, memory *pebble.Memory, groups keygroup.Ran
 }
 
 func TestBackend(t *testing.T) {
-	memory := pebble.NewMemory(pebble.MemoryOptions{Size: 16 << 20})
+	memory, err := pebble.NewMemory(pebble.MemoryOptions{Size: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(memory.Close)
 	open := func(t testing.TB, groups keygroup.Range, clock backend.Clock) backend.Keyed[string] {
 		return openAt(t, filepath.Join(t.TempDir(), "db"), memory, groups, clock)

@@ -2,131 +2,176 @@ package pebble
 
 import (
 	"fmt"
-	"log/slog"
-	"runtime"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
 // DefaultMemory is the memory of a backend that is given none, in bytes.
 const DefaultMemory = 256 << 20
 
+// minShare is the least that a backend needs for its write buffers, in bytes.
+const minShare = 512 << 10
+
+// minBuffer is the size of a write buffer in bytes below which each write would be a file of its own.
+const minBuffer = 64 << 10
+
 // MemoryOptions are the options of [NewMemory]; the zero value is the default.
+// CONFIG.md tells which keys of Flink's configuration they stand for.
 type MemoryOptions struct {
 	// Size is the budget in bytes of all backends that share it; 0 means DefaultMemory.
 	Size int64
-	// WriteBufferRatio is the share of it for what is not written to files yet
-	// (state.backend.rocksdb.memory.write-buffer-ratio); 0 means 0.5.
+	// WriteBufferRatio is the share of it for what is not written to files yet, between 0 and 1; 0 means 0.5.
 	WriteBufferRatio float64
-	// Backends is the number of backends that share it, which bounds the write buffer of each; 0 means 1.
+	// Backends is how many backends are going to share it. Each gets an equal part of the write buffers, and one
+	// more than that is refused. 0 means that it isn't known: each gets a quarter of what is left when it is opened.
 	Backends int
+	// OpenFiles is how many files all of them keep open for reading; 0 means 1000.
+	OpenFiles int
 }
 
 // Memory is the memory that the backends of a slot share: one cache of
-// blocks, in which the write buffers of all have their place. It may be used concurrently.
+// blocks, in which the write buffers of all have their place, and one cache of open files.
+// It may be used concurrently.
 type Memory struct {
 	o     MemoryOptions
 	cache *pebble.Cache
+	files *pebble.FileCache
+
+	mu     sync.Mutex
+	free   int64 // of the write buffers, in bytes
+	shares map[*share]struct{}
 }
 
-// NewMemory makes the memory of a slot. Close it after the backends.
-func NewMemory(o MemoryOptions) *Memory {
-	if o.Size <= 0 {
+// share is what one backend has of a Memory.
+type share struct {
+	m    *Memory
+	size int64
+	db   *pebble.DB // nil until it is opened
+}
+
+// NewMemory makes the memory of a slot. Close it after the backends. It refuses
+// options out of range, and a size too small for the write buffers of all backends, with the least that would do.
+func NewMemory(o MemoryOptions) (*Memory, error) {
+	switch {
+	case o.Size < 0:
+		return nil, fmt.Errorf("memory of %d bytes: it must not be negative", o.Size)
+	case o.WriteBufferRatio != 0 && !(o.WriteBufferRatio > 0 && o.WriteBufferRatio < 1):
+		return nil, fmt.Errorf("write buffer ratio %v: it must be between 0 and 1", o.WriteBufferRatio)
+	case o.Backends < 0:
+		return nil, fmt.Errorf("memory of %d backends: the number must not be negative", o.Backends)
+	case o.OpenFiles < 0:
+		return nil, fmt.Errorf("%d open files: the number must not be negative", o.OpenFiles)
+	}
+	if o.Size == 0 {
 		o.Size = DefaultMemory
 	}
-	if o.WriteBufferRatio <= 0 || o.WriteBufferRatio >= 1 {
+	if o.WriteBufferRatio == 0 {
 		o.WriteBufferRatio = 0.5
 	}
-	if o.Backends <= 0 {
-		o.Backends = 1
+	if o.OpenFiles == 0 {
+		o.OpenFiles = 1000
 	}
-	return &Memory{o, pebble.NewCache(o.Size)}
+	free := int64(float64(o.Size) * o.WriteBufferRatio)
+	if n := int64(max(o.Backends, 1)); free/n < minShare {
+		return nil, fmt.Errorf("memory of %d bytes: it must be at least %.0f for the write buffers of %d backends at a ratio of %v",
+			o.Size, float64(minShare)*float64(n)/o.WriteBufferRatio+1, n, o.WriteBufferRatio)
+	}
+	return &Memory{
+		o:      o,
+		cache:  pebble.NewCache(o.Size),
+		files:  pebble.NewFileCache(fileShards, pebble.FileCacheSize(o.OpenFiles)),
+		free:   free,
+		shares: map[*share]struct{}{},
+	}, nil
 }
 
-// Close gives the memory back.
-func (m *Memory) Close() { m.close() }
+// fileShards is how many locks the cache of open files has.
+const fileShards = 4
 
-func (m *Memory) close() {
+// Close gives the memory back.
+func (m *Memory) Close() {
 	if m != nil {
+		m.files.Unref()
 		m.cache.Unref()
 	}
 }
 
-// memTable is the size of one write buffer: while one is filled, one is written.
-func (m *Memory) memTable() uint64 {
-	size := int64(float64(m.o.Size)*m.o.WriteBufferRatio) / int64(m.o.Backends) / 2
-	return uint64(min(max(size, 256<<10), 64<<20))
+// join gives a backend its part of the write buffers.
+func (m *Memory) join() (*share, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	total := int64(float64(m.o.Size) * m.o.WriteBufferRatio)
+	size := max(m.free/4, minShare)
+	if m.o.Backends > 0 {
+		size = total / int64(m.o.Backends)
+	}
+	if size > m.free {
+		return nil, fmt.Errorf("%d backends have all %d bytes of write buffers (%d of them free, a backend needs %d): "+
+			"more memory, or one for more backends, is needed", len(m.shares), total, m.free, size)
+	}
+	m.free -= size
+	s := &share{m: m, size: size}
+	m.shares[s] = struct{}{}
+	return s, nil
 }
 
-// Profile is a set of options for a kind of machine (PredefinedOptions).
-type Profile uint8
+// opened says which database uses the share; nil before it is closed.
+func (s *share) opened(db *pebble.DB) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.db = db
+}
 
-// The profiles.
-const (
-	ProfileDefault Profile = iota
-	ProfileSpinningDisk
-	ProfileSpinningDiskHighMemory
-	ProfileFlashSSD
-)
+// leave gives the share back, when its database is closed. It may be called again, and on nil.
+func (s *share) leave() {
+	if s == nil {
+		return
+	}
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if _, ok := s.m.shares[s]; ok {
+		delete(s.m.shares, s)
+		s.m.free += s.size
+	}
+}
 
-// options are those of the database.
-func (b *Backend[K]) options(m *Memory) *pebble.Options {
-	o := &pebble.Options{
-		Cache:                       m.cache,
-		DisableWAL:                  true,
-		FormatMajorVersion:          pebble.FormatNewest,
-		Merger:                      listMerger,
-		MemTableSize:                m.memTable(),
-		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       64,
-		LBaseMaxBytes:               256 << 20,
-		CompactionConcurrencyRange:  func() (int, int) { return 1, max(1, runtime.GOMAXPROCS(0)/2) },
-		Logger:                      logger{b.o.Logger},
+// buffer is the size of one of n write buffers. While n are filled or written, a
+// reader may hold one that is written already, so that the share is divided by one more.
+func (s *share) buffer(n int, most int64) (int64, error) {
+	size := min(s.size/int64(n+1), most)
+	if size < minBuffer {
+		return 0, fmt.Errorf("%d write buffers in %d bytes, at most %d each: one must have %d", n, s.size, most, minBuffer)
 	}
-	for i := range o.Levels {
-		l := &o.Levels[i]
-		l.BlockSize = 4 << 10
-		l.FilterPolicy = bloom.FilterPolicy(10)
-	}
-	switch b.o.Profile {
-	case ProfileSpinningDisk, ProfileSpinningDiskHighMemory:
-		o.LBaseMaxBytes = 512 << 20
-		o.TargetFileSizes[0] = 64 << 20
-		if b.o.Profile == ProfileSpinningDiskHighMemory {
-			for i := range o.Levels {
-				o.Levels[i].BlockSize = 128 << 10
-			}
-			o.TargetFileSizes[0] = 256 << 20
+	return size, nil
+}
+
+// Usage is the memory that the backends of a [Memory] use, in bytes.
+type Usage struct {
+	// Blocks are those in the cache, uncompressed.
+	Blocks int64
+	// WriteBuffers are allocated for what is not written to files yet, also as far as they are empty,
+	// with those that are written but still read.
+	WriteBuffers int64
+	// Files is what is known about open files.
+	Files int64
+}
+
+// Sum is the whole of it.
+func (u Usage) Sum() int64 { return u.Blocks + u.WriteBuffers + u.Files }
+
+// Usage tells what is used now, as Pebble counts it.
+func (m *Memory) Usage() Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := Usage{Blocks: m.cache.Size()}
+	for s := range m.shares {
+		if s.db == nil {
+			continue
 		}
-	case ProfileFlashSSD:
-		o.CompactionConcurrencyRange = func() (int, int) { return 1, 4 }
+		metrics := s.db.Metrics()
+		u.WriteBuffers += int64(metrics.MemTable.Size + metrics.MemTable.ZombieSize)
+		u.Files = metrics.FileCache.Size // the same of all
 	}
-	o.EnsureDefaults()
-	return o
-}
-
-// logger passes what the database has to say to a slog.Logger.
-type logger struct{ to *slog.Logger }
-
-func (l logger) Infof(format string, args ...any) {
-	if l.to != nil {
-		l.to.Debug(fmt.Sprintf(format, args...))
-	}
-}
-
-func (l logger) Errorf(format string, args ...any) {
-	if l.to != nil {
-		l.to.Error(fmt.Sprintf(format, args...))
-	}
-}
-
-// Fatalf is called when the database is no longer of use, such as when its directory is gone. It
-// must not return, and may hold locks, so that there is no error to go on with.
-func (l logger) Fatalf(format string, args ...any) {
-	if l.to != nil {
-		l.to.Error(fmt.Sprintf(format, args...))
-	}
-	panic(fmt.Sprintf(format, args...))
+	return u
 }

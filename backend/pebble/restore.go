@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
@@ -28,7 +29,7 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 		return errors.New("state was restored before")
 	}
 	b.loaded = true
-	in := newIngest(b.db, b.options(b.shared), b.o.Dir)
+	in := newIngest(b.db, b.tuned, b.o.Dir)
 	defer in.abort()
 	take := func(t *target, e *backend.Entry) error { return in.take(ctx, t, e) }
 	err := h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error {
@@ -70,6 +71,7 @@ func (b *Backend[K]) target(s *backend.State) (*target, error) {
 		no = len(b.states)
 		b.byName[s.Meta.Name] = no
 		b.states = append(b.states, slot{state: s})
+		b.configure(no, s.Meta.Name)
 		return &target{no: no}, nil
 	}
 	slot := &b.states[no]
@@ -80,7 +82,7 @@ func (b *Backend[K]) target(s *backend.State) (*target, error) {
 	return &target{no, m}, err
 }
 
-// ingestBuffer is how many bytes of entries are sorted at a time, and ingestFile how large a file of them gets.
+// ingestBuffer is how many bytes of entries are sorted at a time at most, and ingestFile how large a file of them gets.
 const (
 	ingestBuffer = 64 << 20
 	ingestFile   = 64 << 20
@@ -93,6 +95,8 @@ type ingest struct {
 	db     *pebble.DB
 	o      *pebble.Options
 	dir    string
+	limit  int    // of bytes that are sorted at a time: not more than write buffers may have
+	free   func() // gives their memory back to the cache of blocks
 	arena  []byte
 	items  []item
 	sorted bool // the items are in order
@@ -105,13 +109,16 @@ type ingest struct {
 
 type item struct{ at, key, end int }
 
+const itemSize = int(unsafe.Sizeof(item{}))
+
 func newIngest(db *pebble.DB, o *pebble.Options, dir string) *ingest {
-	return &ingest{db: db, o: o, dir: dir, group: -1, sorted: true}
+	limit := min(ingestBuffer, int(o.MemTableSize)*o.MemTableStopWritesThreshold)
+	return &ingest{db: db, o: o, dir: dir, limit: limit, free: o.Cache.Reserve(limit), group: -1, sorted: true}
 }
 
 // take takes up an entry.
 func (in *ingest) take(ctx context.Context, t *target, e *backend.Entry) error {
-	if e.KeyGroup != in.group || len(in.arena) >= ingestBuffer {
+	if e.KeyGroup != in.group || len(in.arena)+len(in.items)*itemSize >= in.limit {
 		if err := in.flush(ctx); err != nil {
 			return err
 		}
@@ -227,8 +234,9 @@ func (in *ingest) ingest(ctx context.Context) error {
 	return nil
 }
 
-// abort removes the files that the database did not take.
+// abort removes the files that the database did not take, and gives the memory back.
 func (in *ingest) abort() {
+	in.free()
 	_ = in.close()
 	for _, part := range in.files {
 		for _, path := range part {
