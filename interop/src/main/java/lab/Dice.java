@@ -294,7 +294,7 @@ final class Dice {
     }
 
     /** A key as the name of a JSON field: text as it is, others as JSON. */
-    private static String name(Object key) {
+    static String name(Object key) {
         return key instanceof String ? text((String) key) : Main.JSON.valueToTree(show(key)).toString();
     }
 

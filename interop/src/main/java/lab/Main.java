@@ -25,7 +25,7 @@ public final class Main {
     private static final String USAGE = String.join("\n",
             "usage: gen OUT [CASE...] | gen-random SEED OUT [CASE...] | list | index ROOT | orphans CASE_DIR...",
             "       verify SNAPSHOT TRUTH [--entry NAME] [--backend hashmap|rocksdb] [--parallelism N] [--claim] [--conf K=V]...",
-            "       verify-all DIR [CASE...] | verify-many LIST",
+            "       verify-all DIR [CASE...] | verify-many LIST | circle-many LIST",
             "       live DIR [--idle] [--name NAME] [--parts A,B] [--restore SNAPSHOT [--base ROUNDS] [--claim]] [--conf K=V]...",
             "       load-many LIST | meta FILE | meta-many LIST | meta-all DIR | rewrite FILE OUT | rewrite-many LIST | rewrite-all DIR");
 
@@ -57,6 +57,8 @@ public final class Main {
                 s.verify(l.get(0), l.get(0), new File(l.get(1)), l.subList(2, l.size()));
             }
             rc = s.print();
+        } else if (command.equals("circle-many") && n == 1) {
+            rc = Circle.runMany(lines(args[1]));
         } else if (command.equals("load-many") && n == 1) {
             rc = many(args[1], l -> Meta.load(new File(l.get(0))));
         } else if (command.equals("meta") && n == 1) {

@@ -1,0 +1,546 @@
+package interop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/backend/heap"
+	"github.com/drey-state/drey/backend/pebble"
+	"github.com/drey-state/drey/keygroup"
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/serializer"
+	"github.com/drey-state/drey/storage"
+	"github.com/drey-state/drey/tools"
+)
+
+// goBackends are the backends of this module.
+var goBackends = []string{"heap", "pebble"}
+
+// circle is a snapshot on its way: written in Go, restored by Flink, written by it, restored in Go.
+type circle struct {
+	goBackend, flinkBackend string
+	o                       backend.SnapshotOptions
+	max                     int
+	now                     int64 // the clock of Go
+	absolute                bool
+	words                   []string // for Circle.java, besides those that follow from the rest
+	parallelism             int      // of Flink
+
+	dir    string
+	random *rand.Rand
+	parts  map[string]circlePart
+}
+
+// circlePart is an operator with its model.
+type circlePart interface {
+	// write fills backends of so many subtasks and gives their part of a snapshot.
+	write(t *testing.T, c *circle, parallelism int) metadata.Operator
+	// shown is what Flink must show of the state that was written.
+	shown() map[string]map[string]any
+	// seen brings what Flink shows into the form of shown.
+	seen(t *testing.T, got map[string]map[string]any) map[string]map[string]any
+	// change does to the model what Flink does to the state.
+	change(c *circle)
+	// restore gives what a backend of Go holds that restores op, as shown.
+	restore(t *testing.T, c *circle, kind string, files backend.Files, op *metadata.Operator) map[string]map[string]any
+}
+
+func openGo[K comparable](t *testing.T, kind string, key serializer.Codec[K], hash func(K) int32, max int, groups keygroup.Range, clock backend.Clock) backend.Keyed[K] {
+	t.Helper()
+	var b backend.Keyed[K]
+	var err error
+	switch kind {
+	case "heap":
+		b, err = heap.Open(key, heap.Options[K]{MaxParallelism: max, KeyGroups: groups, Hash: hash, Clock: clock})
+	case "pebble":
+		b, err = pebble.Open(key, pebble.Options[K]{MaxParallelism: max, KeyGroups: groups, Hash: hash, Clock: clock, Dir: filepath.Join(t.TempDir(), "db")})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// keyedPart is a circlePart with keyed state.
+type keyedPart[K, N comparable] struct {
+	op    circleOperator[K, N]
+	model circleModel
+}
+
+func (p *keyedPart[K, N]) write(t *testing.T, c *circle, parallelism int) metadata.Operator {
+	t.Helper()
+	fail := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", p.op.uid, err)
+		}
+	}
+	clock := c.now
+	var subtasks []*circleStates[K, N]
+	for i := range parallelism {
+		b := openGo(t, c.goBackend, p.op.key, p.op.hash, c.max, keygroup.RangeOf(i, c.max, parallelism), func() int64 { return clock })
+		s, err := p.op.open(b)
+		fail(err)
+		subtasks = append(subtasks, s)
+	}
+	p.model = circleModel{}
+	r := c.random
+	const steps = 3000
+	for step := range steps {
+		i, j := r.IntN(p.op.keys), r.IntN(len(p.op.namespaces))
+		if i%10 == 9 {
+			continue // keys without state
+		}
+		old := step < steps/3
+		if clock = c.now; old {
+			clock -= 2 * lifetime.Milliseconds()
+		}
+		for _, s := range subtasks { // that of the key
+			if s.at(i, j) == nil {
+				fail(s.randomStep(r, old, p.model.at(i, j), j))
+			}
+		}
+	}
+	op := metadata.Operator{ID: metadata.UIDHash(p.op.uid), Parallelism: int32(parallelism), MaxParallelism: int32(c.max)}
+	for i, s := range subtasks {
+		view, err := s.b.Snapshot(1, c.o)
+		fail(err)
+		h, err := view.Write(t.Context(), c.target())
+		fail(err)
+		fail(s.b.Close())
+		op.Subtasks = append(op.Subtasks, metadata.Subtask{Index: int32(i), State: &metadata.SubtaskState{ManagedKeyed: h}})
+	}
+	return op
+}
+
+func (p *keyedPart[K, N]) shown() map[string]map[string]any { return p.op.shown(p.model) }
+
+func (p *keyedPart[K, N]) seen(_ *testing.T, got map[string]map[string]any) map[string]map[string]any {
+	return got
+}
+
+func (p *keyedPart[K, N]) change(*circle) {
+	for i := range p.op.keys {
+		for j := range p.op.namespaces {
+			p.model.at(i, j).changed(i, j)
+		}
+	}
+}
+
+func (p *keyedPart[K, N]) restore(t *testing.T, c *circle, kind string, files backend.Files, op *metadata.Operator) map[string]map[string]any {
+	t.Helper()
+	fail := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", p.op.uid, err)
+		}
+	}
+	b := openGo(t, kind, p.op.key, p.op.hash, c.max, keygroup.RangeOf(0, c.max, 1), backend.SystemClock)
+	s, err := p.op.open(b)
+	fail(err)
+	var handles backend.Handles
+	for _, sub := range op.Subtasks {
+		if sub.State.ManagedKeyed != nil {
+			handles.Managed = append(handles.Managed, sub.State.ManagedKeyed)
+		}
+		if sub.State.RawKeyed != nil {
+			handles.Raw = append(handles.Raw, sub.State.RawKeyed)
+		}
+	}
+	fail(b.Restore(t.Context(), files, handles))
+	numbers, spaces := map[K]int{}, map[N]int{}
+	for i := range p.op.keys {
+		numbers[p.op.keyAt(i)] = i
+	}
+	for j, n := range p.op.namespaces {
+		spaces[n] = j
+	}
+	all := map[string]map[string]any{}
+	for i := range p.op.keys {
+		for j := range p.op.namespaces {
+			held, err := s.read(i, j)
+			fail(err)
+			p.op.put(all, i, j, held)
+		}
+	}
+	for _, q := range []struct {
+		timers backend.Timers[K, N]
+		add    func(*cell, int64)
+	}{
+		{s.event, func(c *cell, due int64) { c.event = []int64{due} }},
+		{s.process, func(c *cell, due int64) { c.process = []int64{due} }},
+	} {
+		for v, err := range q.timers.All() {
+			fail(err)
+			c := &cell{}
+			q.add(c, v.Timestamp)
+			p.op.put(all, numbers[v.Key], spaces[v.Namespace], c)
+		}
+	}
+	// Nothing may be there of keys that were not asked for.
+	for _, meta := range b.States() {
+		if meta.Kind == backend.KindPriorityQueue {
+			continue
+		}
+		n := 0
+		for k, err := range b.Keys(meta.Name) {
+			fail(err)
+			if _, ok := numbers[k]; !ok {
+				t.Errorf("%s, %s: key %v", p.op.uid, meta.Name, k)
+			}
+			n++
+		}
+		if want := len(all[meta.Name]); n != want {
+			t.Errorf("%s, %s: %d keys in all, of which %d were found", p.op.uid, meta.Name, n, want)
+		}
+	}
+	return all
+}
+
+// format names the format.
+func (c *circle) format() string {
+	return map[backend.Format]string{backend.FormatCanonical: "canonical", backend.FormatFull: "full", backend.FormatRocksDB: "RocksDB"}[c.o.Format]
+}
+
+func (c *circle) target() backend.Target {
+	return backend.Target{FS: localFiles, Dir: filepath.ToSlash(c.dir), InlineBelow: -1, Absolute: c.absolute}
+}
+
+var localFiles = storage.NewLocal(storage.LocalOptions{})
+
+// operatorPart is a circlePart with operator state.
+type operatorPart struct {
+	split []string
+	union []int64
+	rules map[string]int64
+}
+
+func (p *operatorPart) write(t *testing.T, c *circle, parallelism int) metadata.Operator {
+	t.Helper()
+	op := metadata.Operator{ID: metadata.UIDHash("go-op"), Parallelism: int32(parallelism), MaxParallelism: int32(c.max)}
+	p.rules = map[string]int64{}
+	for i := range c.random.IntN(40) {
+		p.rules[fmt.Sprint("rule ", i)] = c.random.Int64()
+	}
+	for i := range parallelism {
+		o := backend.NewOperator()
+		split, union, rules, err := openOperatorStates(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range c.random.IntN(40) {
+			p.split = append(p.split, fmt.Sprint("é ", len(p.split)))
+			split.Add(p.split[len(p.split)-1])
+		}
+		for range c.random.IntN(40) {
+			p.union = append(p.union, int64(len(p.union))<<32-5)
+			union.Add(p.union[len(p.union)-1])
+		}
+		for k, v := range p.rules {
+			rules.Put(k, v)
+		}
+		view, err := o.Snapshot(c.o.Compress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := view.Write(t.Context(), c.target())
+		if err != nil {
+			t.Fatal(err)
+		}
+		op.Subtasks = append(op.Subtasks, metadata.Subtask{Index: int32(i), State: &metadata.SubtaskState{ManagedOperator: []*metadata.OperatorState{h}}})
+	}
+	return op
+}
+
+func openOperatorStates(o *backend.Operator) (*backend.OperatorList[string], *backend.OperatorList[int64], *backend.Broadcast[string, int64], error) {
+	split, err1 := backend.OpenOperatorList(o, "split", serializer.ForString(), false)
+	union, err2 := backend.OpenOperatorList(o, "union", serializer.ForLong(), true)
+	rules, err3 := backend.OpenBroadcast(o, "rules", serializer.ForString(), serializer.ForLong())
+	return split, union, rules, errors.Join(err1, err2, err3)
+}
+
+func (p *operatorPart) shown() map[string]map[string]any {
+	return shownOperator(p.split, p.union, p.rules)
+}
+
+func shownOperator(split []string, union []int64, rules map[string]int64) map[string]map[string]any {
+	all := map[string]map[string]any{"split": {}, "union": {}, "rules": {}}
+	for _, s := range split {
+		all["split"][s] = "there"
+	}
+	for _, v := range union {
+		all["union"][fmt.Sprint(v)] = "there"
+	}
+	for k, v := range rules {
+		all["rules"][k] = show(v)
+	}
+	return all
+}
+
+// seen checks how Flink shared the state out to its subtasks.
+func (p *operatorPart) seen(t *testing.T, got map[string]map[string]any) map[string]map[string]any {
+	t.Helper()
+	subtasks := len(got["split"])
+	all := map[string]map[string]any{"split": {}, "union": {}, "rules": {}}
+	for i := range subtasks {
+		subtask := fmt.Sprint(i)
+		for _, name := range []string{"split", "union"} {
+			list, _ := got[name][subtask].([]any)
+			seen := map[string]any{}
+			for _, e := range list {
+				seen[fmt.Sprint(e)] = "there"
+			}
+			if len(seen) != len(list) {
+				t.Errorf("%s of subtask %d: an element comes twice", name, i)
+			}
+			if name == "union" && len(list) != len(p.union) {
+				t.Errorf("union of subtask %d: %d elements of %d", i, len(list), len(p.union))
+			}
+			for e := range seen {
+				if name == "split" && all[name][e] != nil {
+					t.Errorf("split: %q is in two subtasks", e)
+				}
+				all[name][e] = "there"
+			}
+		}
+		rules, _ := got["rules"][subtask].(map[string]any)
+		if len(rules) != len(p.rules) {
+			t.Errorf("rules of subtask %d: %d of %d", i, len(rules), len(p.rules))
+		}
+		for k, v := range rules {
+			if was, ok := all["rules"][k]; ok && was != v {
+				t.Errorf("rule %s is %v in subtask %d, and %v in another", k, v, i, was)
+			}
+			all["rules"][k] = v
+		}
+	}
+	return all
+}
+
+func (p *operatorPart) change(c *circle) {
+	for i := range c.parallelism {
+		p.split = append(p.split, fmt.Sprint("flink ", i))
+	}
+	p.rules["flink"] = 1
+	delete(p.rules, "rule 0")
+}
+
+func (p *operatorPart) restore(t *testing.T, _ *circle, _ string, files backend.Files, op *metadata.Operator) map[string]map[string]any {
+	t.Helper()
+	old := make([]*metadata.OperatorState, op.Parallelism)
+	for _, s := range op.Subtasks {
+		for _, h := range s.State.ManagedOperator {
+			old[s.Index] = h
+		}
+	}
+	o := backend.NewOperator()
+	split, union, rules, err := openOperatorStates(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Restore(t.Context(), files, backend.RepartitionOperator(old, 1)[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := shownOperator(split.Get(), union.Get(), nil); len(got["split"]) != len(split.Get()) || len(got["union"]) != len(union.Get()) {
+		t.Error("an element of operator state comes twice")
+	}
+	return shownOperator(split.Get(), union.Get(), maps.Collect(rules.All()))
+}
+
+func circleSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed, err := strconv.ParseUint(os.Getenv("DREY_SEED"), 10, 64)
+	if err != nil {
+		t.Fatalf("DREY_SEED: %v", err)
+	}
+	return seed
+}
+
+// write writes the snapshot for a version of Flink.
+func (c *circle) write(t *testing.T, v flink) {
+	t.Helper()
+	s := &metadata.Snapshot{Version: metadata.Version4, CheckpointID: 1, Properties: metadata.NullProperties}
+	if v != "1.20.5" {
+		s.Version = metadata.Version6
+	}
+	for _, uid := range slices.Sorted(maps.Keys(c.parts)) {
+		s.Operators = append(s.Operators, c.parts[uid].write(t, c, 2))
+	}
+	data, err := metadata.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(c.dir, "_metadata"), data)
+}
+
+// flinkAnswer is what Circle.java says of a run.
+type flinkAnswer struct {
+	States      map[string]map[string]map[string]any
+	Databases   map[string]flinkDatabase
+	Savepoint   string
+	Checkpoints []string
+}
+
+type flinkDatabase struct {
+	Sequence int64
+	Tables   []struct {
+		Family, Name                    string
+		Size                            int64
+		Level, Entries, LargestSequence int64
+	}
+}
+
+// line is the line for Circle.java.
+func (c *circle) line() []string {
+	words := []string{
+		c.dir, c.dir + ".flink", strings.Join(slices.Sorted(maps.Keys(c.parts)), ","),
+		"state.backend.type=" + c.flinkBackend, fmt.Sprint("parallelism.default=", c.parallelism), fmt.Sprint("pipeline.max-parallelism=", c.max),
+		fmt.Sprint("execution.checkpointing.snapshot-compression=", c.o.Compress),
+	}
+	return append(words, c.words...)
+}
+
+func (c *circle) answer(t *testing.T) flinkAnswer {
+	t.Helper()
+	var a flinkAnswer
+	decode(t, read(t, filepath.Join(c.dir+".flink", "shown.json")), &a)
+	return a
+}
+
+// openSnapshot opens a snapshot that Flink wrote.
+func openSnapshot(t *testing.T, dir string) (*tools.Snapshot, backend.Files) {
+	t.Helper()
+	s, err := tools.Open(context.Background(), localFiles, filepath.ToSlash(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, backend.Files{FS: localFiles, Dir: s.Dir}
+}
+
+// TestCircle writes savepoints from backends of Go, which real Flink restores, changes and writes
+// again, for the backends of Go to restore. DREY_SEED repeats a run.
+func TestCircle(t *testing.T) {
+	seed := cmp.Or(os.Getenv("DREY_SEED"), strconv.FormatInt(time.Now().UnixNano()%1_000_000, 10))
+	t.Setenv("DREY_SEED", seed)
+	for _, v := range current {
+		t.Run(string(v), func(t *testing.T) {
+			needFlink(t, v)
+			t.Logf("DREY_SEED=%s", seed)
+			var circles []*circle
+			for _, goBackend := range goBackends {
+				for _, flinkBackend := range []string{"hashmap", "rocksdb"} {
+					for _, compress := range []bool{false, true} {
+						circles = append(circles, &circle{
+							goBackend: goBackend, flinkBackend: flinkBackend, o: backend.SnapshotOptions{Compress: compress}, parallelism: 3,
+							words: []string{"change", "canonical"},
+						})
+					}
+				}
+			}
+			table := &circleTable{}
+			runCircles(t, v, circles, table)
+			t.Logf("entries that were compared, Flink %s:\n%s", v, table)
+		})
+	}
+}
+
+// runCircles runs circles in one JVM.
+func runCircles(t *testing.T, v flink, circles []*circle, table *circleTable) {
+	t.Helper()
+	dir := t.TempDir()
+	var lines [][]string
+	for i, c := range circles {
+		c.dir, c.max, c.now = filepath.Join(dir, fmt.Sprint("savepoint-", i)), []int{128, 300}[i%2], time.Now().UnixMilli()
+		c.random = rand.New(rand.NewPCG(circleSeed(t), uint64(i)))
+		c.parts = map[string]circlePart{
+			"go-string": &keyedPart[string, struct{}]{op: stringOperator()},
+			"go-long":   &keyedPart[int64, serializer.Window]{op: longOperator()},
+			"go-tuple":  &keyedPart[tupleKey, string]{op: tupleOperator()},
+			"go-pojo":   &keyedPart[pojoKey, struct{}]{op: pojoOperator()},
+			"go-op":     &operatorPart{},
+		}
+		c.write(t, v)
+		lines = append(lines, c.line())
+	}
+	v.many(t, "circle-many", lines)
+	if t.Failed() {
+		return
+	}
+	for _, c := range circles {
+		a := c.answer(t)
+		for uid, p := range c.parts {
+			table.add(c, "Flink", compareShown(t, uid+" in Flink", p.seen(t, a.States[uid]), p.shown()))
+			p.change(c)
+		}
+		s, files := openSnapshot(t, a.Savepoint)
+		for _, kind := range goBackends {
+			for uid, p := range c.parts {
+				at := slices.IndexFunc(s.Operators, func(o metadata.Operator) bool { return o.ID == metadata.UIDHash(uid) })
+				if at < 0 {
+					t.Fatalf("%s is not in Flink's savepoint", uid)
+				}
+				table.add(c, "Go, "+kind, compareShown(t, uid+" in "+kind, p.restore(t, c, kind, files, &s.Operators[at]), p.shown()))
+			}
+		}
+	}
+}
+
+// circleTable tells how many entries of each state were compared.
+type circleTable struct {
+	rows  []string
+	cells map[string]map[string]int
+}
+
+func (b *circleTable) add(c *circle, restored string, same map[string]int) {
+	compressed := "plain"
+	if c.o.Compress {
+		compressed = "snappy"
+	}
+	row := fmt.Sprintf("%s\t%s\t%s\t%s\t%s", c.goBackend, c.format(), compressed, c.flinkBackend, restored)
+	if b.cells[row] == nil {
+		b.rows = append(b.rows, row)
+		if b.cells == nil {
+			b.cells = map[string]map[string]int{}
+		}
+		b.cells[row] = map[string]int{}
+	}
+	for s, n := range same {
+		b.cells[row][s] += n
+	}
+}
+
+func (b *circleTable) String() string {
+	names := map[string]bool{}
+	for _, cells := range b.cells {
+		for s := range cells {
+			names[s] = true
+		}
+	}
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	columns := slices.Sorted(maps.Keys(names))
+	fmt.Fprintf(w, "Go\tformat\t\tFlink\trestored by\t%s\n", strings.Join(columns, "\t"))
+	for _, row := range b.rows {
+		fmt.Fprint(w, row)
+		for _, s := range columns {
+			fmt.Fprintf(w, "\t%d", b.cells[row][s])
+		}
+		fmt.Fprintln(w)
+	}
+	_ = w.Flush()
+	return text.String()
+}
