@@ -89,7 +89,7 @@ func (w *CanonicalWriter) Entry(state int, key, value []byte) error {
 	}
 	n := prefixLen(w.maxParallelism) + len(key)
 	if n > w.limit || len(value) > w.limit {
-		return w.refuse("state %q, key group %d: a key of %d and a value of %d bytes, but the format has at most %d: %w",
+		return w.refuse("state %q, key group %d: a key of %d and a value of %d bytes, the limit of both is %d: %w",
 			w.h.States[state].Name, w.group, n, len(value), w.limit, ErrTooLarge)
 	}
 	w.room()

@@ -149,7 +149,7 @@ func (r *headerReader) stateMetas(n int) []StateMeta {
 }
 
 func writeStateMetas(out *serializer.Output, states []StateMeta) {
-	if len(states) > 1<<15-1 {
+	if len(states) > mostStates {
 		out.Fail(fmt.Errorf("%d states: %w", len(states), serializer.ErrUnsupported))
 		return
 	}

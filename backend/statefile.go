@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"github.com/google/uuid"
@@ -28,18 +29,37 @@ type StateFiles interface {
 	Abort()
 }
 
-// NewStateFiles begins the files of a snapshot of the key groups r. The format is FormatRocksDB, or any
-// other for a canonical file.
-func NewStateFiles(ctx context.Context, t Target, h *KeyedHeader, r keygroup.Range, maxParallelism int, checkpoint int64, o SnapshotOptions) (StateFiles, error) {
-	if o.Format == FormatRocksDB {
-		return newDatabaseFiles(ctx, t, h, r, maxParallelism, checkpoint)
+// StateFilesOptions say what [NewStateFiles] is to write.
+type StateFilesOptions struct {
+	Header *KeyedHeader
+	// KeyGroups are those that are written, of MaxParallelism.
+	KeyGroups      keygroup.Range
+	MaxParallelism int
+	// Checkpoint is the number of the checkpoint.
+	Checkpoint int64
+	// MaxSize is the most bytes that a key or a value may have; 0 means [MaxSize].
+	MaxSize int
+	// SnapshotOptions have the format: FormatRocksDB, or any other for a canonical file.
+	SnapshotOptions
+}
+
+// NewStateFiles begins the files of a snapshot.
+func NewStateFiles(ctx context.Context, t Target, o StateFilesOptions) (StateFiles, error) {
+	limit, err := CheckMaxSize(o.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	if o.MaxSize = limit; o.Format == FormatRocksDB {
+		return newDatabaseFiles(ctx, t, o)
 	}
 	stream := t.Create(ctx)
 	form := metadata.KeyGroupsSavepoint
 	if o.Format == FormatFull {
 		form = metadata.KeyGroupsV2
 	}
-	return &canonicalFile{NewCanonicalWriter(stream, h, r, maxParallelism), stream, form}, nil
+	w := NewCanonicalWriter(stream, o.Header, o.KeyGroups, o.MaxParallelism)
+	w.limit = limit
+	return &canonicalFile{w, stream, form}, nil
 }
 
 type canonicalFile struct {
@@ -76,29 +96,26 @@ const mergeOperator = "StringAppendTESTOperator"
 
 // databaseFiles writes a RocksDB database, with a column family for each state (RocksNativeFullSnapshotStrategy).
 type databaseFiles struct {
-	ctx        context.Context
-	target     Target
-	header     *KeyedHeader
-	groups     keygroup.Range
-	max        int
-	checkpoint int64
-	w          *rocksdb.Writer
-	families   []*rocksdb.FamilyWriter
-	files      map[string]*databaseFile
-	group      int
-	key        []byte
-	done       bool
+	ctx      context.Context
+	target   Target
+	o        StateFilesOptions
+	w        *rocksdb.Writer
+	families []*rocksdb.FamilyWriter
+	files    map[string]*databaseFile
+	group    int
+	key      []byte
+	done     bool
 }
 
-func newDatabaseFiles(ctx context.Context, t Target, h *KeyedHeader, r keygroup.Range, maxParallelism int, checkpoint int64) (*databaseFiles, error) {
-	f := &databaseFiles{ctx: ctx, target: t, header: h, groups: r, max: maxParallelism, checkpoint: checkpoint, files: map[string]*databaseFile{}}
-	w, err := rocksdb.Create(ctx, f.create, rocksdb.WriterOptions{MergeOperator: mergeOperator})
+func newDatabaseFiles(ctx context.Context, t Target, o StateFilesOptions) (*databaseFiles, error) {
+	f := &databaseFiles{ctx: ctx, target: t, o: o, files: map[string]*databaseFile{}}
+	w, err := rocksdb.Create(ctx, f.create, rocksdb.WriterOptions{MergeOperator: mergeOperator, TableSize: o.TableSize})
 	if err != nil {
 		return nil, err
 	}
 	f.w = w
-	for i := range h.States {
-		family, err := w.Family(h.States[i].Name)
+	for i := range o.Header.States {
+		family, err := w.Family(o.Header.States[i].Name)
 		if err != nil {
 			f.Abort()
 			return nil, err
@@ -135,7 +152,11 @@ func (f *databaseFiles) StartKeyGroup(group int) error {
 }
 
 func (f *databaseFiles) Entry(state int, key, value []byte) error {
-	f.key = append(AppendKeyGroup(f.key[:0], f.group, f.max), key...)
+	f.key = append(AppendKeyGroup(f.key[:0], f.group, f.o.MaxParallelism), key...)
+	// RocksDB has a key and its value in one array.
+	if n := len(f.key) + len(value); n > min(f.o.MaxSize, rocksdb.MaxEntry) {
+		return fmt.Errorf("state %q, key group %d: %w", f.o.Header.States[state].Name, f.group, CheckSize("a key and a value", n, min(f.o.MaxSize, rocksdb.MaxEntry)))
+	}
 	return f.families[state].Add(f.key, value)
 }
 
@@ -164,8 +185,8 @@ func (f *databaseFiles) Commit() (metadata.Keyed, error) {
 		return nil, err
 	}
 	h := &metadata.Incremental{
-		CheckpointID: f.checkpoint, BackendID: metadata.Text(uuid.NewString()), ID: NewHandleID(),
-		KeyGroups: metadata.KeyGroupRange{Start: int32(f.groups.Start), Count: int32(f.groups.Len())},
+		CheckpointID: f.o.Checkpoint, BackendID: metadata.Text(uuid.NewString()), ID: NewHandleID(),
+		KeyGroups: metadata.KeyGroupRange{Start: int32(f.o.KeyGroups.Start), Count: int32(f.o.KeyGroups.Len())},
 	}
 	for _, file := range written {
 		local := metadata.LocalFile{LocalName: metadata.Text(file.Name), Stream: f.files[file.Name].handle}
@@ -179,7 +200,7 @@ func (f *databaseFiles) Commit() (metadata.Keyed, error) {
 	f.files["meta"] = meta
 	defer meta.TargetStream.Abort()
 	out := serializer.NewOutput(nil)
-	f.header.Write(out)
+	f.o.Header.Write(out)
 	_, err = meta.Write(out.Bytes())
 	if err = errors.Join(out.Err(), err); err == nil {
 		err = meta.Commit()

@@ -19,8 +19,8 @@ var (
 	ErrNoKey = errors.New("no key was set")
 	// ErrKeyGroup is given if a key is not in the key groups of the backend.
 	ErrKeyGroup = errors.New("the key is in none of the key groups of this subtask")
-	// ErrTooLarge is given for a key, a value or a list that Flink could not read: of 2^31 bytes or more.
-	ErrTooLarge = errors.New("larger than 2^31-1 bytes")
+	// ErrTooLarge is given for a key, a value or a list that Flink could not read, see [MaxSize].
+	ErrTooLarge = serializer.ErrTooLarge
 	// ErrIncompatible is given if state was written by a serializer whose values the new one can't read.
 	ErrIncompatible = serializer.ErrIncompatible
 	// ErrState is given if a state is opened as another kind than it was opened or restored as.
@@ -145,6 +145,9 @@ type SnapshotOptions struct {
 	// Savepoint makes handles those of a savepoint, with paths relative to its
 	// metadata; always so for FormatCanonical.
 	Savepoint bool
+	// TableSize is from which size in bytes on a table of FormatRocksDB ends; 0 means 64 MiB, as Flink's options have it
+	// (state.backend.rocksdb.compaction.level.target-file-size-base). At most 1 GiB.
+	TableSize int64
 }
 
 // Value is a state of one value for each key and namespace (ValueState).

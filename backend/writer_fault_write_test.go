@@ -224,7 +224,7 @@ func TestWriterRefusals(t *testing.T) {
 			_, _, _, _ = w.StartKeyGroup(4), w.Entry(1, nil, nil), w.Entry(0, nil, nil), w.Entry(1, nil, nil)
 		}), `key group 4: entries of state "list", then of others`, nil},
 		{"key too long", canonical(func(w *CanonicalWriter) { _, _ = w.StartKeyGroup(4), w.Entry(0, make([]byte, 10), nil) }), `state "value", key group 4: a key of 11`, ErrTooLarge},
-		{"value too long", canonical(func(w *CanonicalWriter) { _, _ = w.StartKeyGroup(4), w.Entry(0, nil, make([]byte, 11)) }), `a value of 11 bytes, but the format has at most 10`, ErrTooLarge},
+		{"value too long", canonical(func(w *CanonicalWriter) { _, _ = w.StartKeyGroup(4), w.Entry(0, nil, make([]byte, 11)) }), `a value of 11 bytes, the limit of both is 10`, ErrTooLarge},
 		{"closed", canonical(func(w *CanonicalWriter) { _, _, _ = w.Close() }), "closed", nil},
 		{"closed, entry", canonical(func(w *CanonicalWriter) { _, _, _ = w.Close(); _ = w.StartKeyGroup(3) }), "closed", nil},
 

@@ -159,7 +159,7 @@ func writeBigInteger(out *Output, v *big.Int) {
 		return
 	}
 	b := appendTwosComplement(nil, v)
-	out.I32(int32(len(b)) + 4)
+	out.Length(len(b) + 4)
 	out.Raw(b)
 }
 

@@ -17,7 +17,7 @@ func ForList[T any](element Codec[T]) Codec[[]T] {
 }
 
 func writeAll[T any](out *Output, list []T, write func(*Output, T)) {
-	out.I32(int32(len(list)))
+	out.Length(len(list))
 	for _, v := range list {
 		write(out, v)
 	}
@@ -135,7 +135,7 @@ func forMap[K comparable, V any](key Codec[K], value *Snapshot, write func(*Outp
 			}
 			b := scratch.Bytes()
 			slices.SortFunc(entries, func(x, y [2]int) int { return bytes.Compare(b[x[0]:x[1]], b[y[0]:y[1]]) })
-			out.I32(int32(len(m)))
+			out.Length(len(m))
 			for _, e := range entries {
 				out.Raw(b[e[0]:e[1]])
 			}

@@ -183,7 +183,7 @@ func listText(element writeText) writeText {
 		if !ok {
 			return unexpected("an array", v)
 		}
-		out.I32(int32(len(list)))
+		out.Length(len(list))
 		for i, e := range list {
 			if err := element(out, e); err != nil {
 				return fmt.Errorf("element %d: %w", i, err)

@@ -1,6 +1,8 @@
 package serializer
 
 import (
+	"errors"
+	"fmt"
 	"math"
 
 	"github.com/drey-state/drey/internal/javaio"
@@ -97,10 +99,24 @@ func (o *Output) UTF(s string) {
 	o.buf = append(o.buf, raw...)
 }
 
+// ErrTooLarge says that something has more bytes or elements than its four-byte length can tell.
+var ErrTooLarge = errors.New("too large")
+
+// Length appends a length or count of four bytes. One above 2^31-1 is an error that unwraps to [ErrTooLarge].
+func (o *Output) Length(n int) {
+	if n > math.MaxInt32 {
+		o.Fail(fmt.Errorf("a length of %d, the limit is %d: %w", n, math.MaxInt32, ErrTooLarge))
+		return
+	}
+	o.I32(int32(n))
+}
+
 // Bytes32 appends b after its four-byte length.
 func (o *Output) Bytes32(b []byte) {
-	o.I32(int32(len(b)))
-	o.Raw(b)
+	o.Length(len(b))
+	if o.err == nil {
+		o.Raw(b)
+	}
 }
 
 // Uvarint appends unsigned LEB128.

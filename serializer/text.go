@@ -2,6 +2,7 @@ package serializer
 
 import (
 	"fmt"
+	"math"
 	"unicode/utf8"
 )
 
@@ -133,6 +134,10 @@ func (o *Output) FlinkString(s string) {
 			units++
 		}
 		i += n
+	}
+	if units >= math.MaxInt32 {
+		o.Fail(fmt.Errorf("a string of %d characters, the limit is %d: %w", units, math.MaxInt32-1, ErrTooLarge))
+		return
 	}
 	o.Uvarint(uint32(units) + 1)
 	for i := 0; i < len(s); {

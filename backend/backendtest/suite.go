@@ -40,7 +40,8 @@ func Run(t *testing.T, open Opener, others map[string]Opener) {
 	t.Run("Namespaces", func(t *testing.T) { testNamespaces(t, open) })
 	t.Run("TTL", func(t *testing.T) { testTTL(t, open) })
 	t.Run("Keys", func(t *testing.T) { testKeys(t, open) })
-	t.Run("Limits", func(t *testing.T) { testLimits(t, open) })
+	t.Run("Misuse", func(t *testing.T) { testMisuse(t, open) })
+	t.Run("CloseWithin", func(t *testing.T) { testCloseWithin(t, open) })
 	t.Run("Nulls", func(t *testing.T) { testNulls(t, open) })
 	t.Run("Memory", func(t *testing.T) { testMemory(t, open) })
 	t.Run("Snapshots", func(t *testing.T) { testSnapshots(t, open, restorers) })
@@ -475,58 +476,5 @@ func testKeys(t *testing.T, open Opener) {
 		if err == nil {
 			t.Fatal("keys of a state that is not there")
 		}
-	}
-}
-
-func testLimits(t *testing.T, open Opener) {
-	half := keygroup.RangeOf(0, MaxParallelism, 2)
-	b := open(t, half, nil)
-	v := made[backend.Value[void, int64]](t)(state.OpenValue(b, value("value", serializer.ForLong())))
-	q := made[backend.Timers[string, string]](t)(state.OpenTimers(b, backend.TimersDescriptor[string]{Service: "t", Namespace: serializer.ForString()}))
-	if _, _, err := v.Get(); !errors.Is(err, backend.ErrNoKey) {
-		t.Errorf("no key: %v", err)
-	}
-	if err := q.Register("", 1); !errors.Is(err, backend.ErrNoKey) {
-		t.Errorf("no key: %v", err)
-	}
-	inside, outside := "", ""
-	for i := range 1000 {
-		k := fmt.Sprint(i)
-		if g := keygroup.ForHash(keygroup.StringHash(k), MaxParallelism); g <= half.End {
-			inside = k
-		} else {
-			outside = k
-		}
-	}
-	must(t, b.SetKey(inside))
-	must(t, v.Set(1))
-	if err := b.SetKey(outside); !errors.Is(err, backend.ErrKeyGroup) {
-		t.Errorf("a key of another subtask: %v", err)
-	}
-	if err := v.Set(2); !errors.Is(err, backend.ErrNoKey) {
-		t.Errorf("after a key of another subtask: %v", err)
-	}
-	if _, err := state.OpenValue(b, value("value", serializer.ForLong())); !errors.Is(err, backend.ErrState) {
-		t.Errorf("opened twice: %v", err)
-	}
-	s := made[backend.Snapshot](t)(b.Snapshot(1, backend.SnapshotOptions{}))
-	s.Release()
-	s.Release()
-	must(t, b.Close())
-	must(t, b.Close())
-	if err := b.SetKey(inside); !errors.Is(err, backend.ErrClosed) {
-		t.Errorf("SetKey after Close: %v", err)
-	}
-	if _, _, err := v.Get(); !errors.Is(err, backend.ErrClosed) {
-		t.Errorf("Get after Close: %v", err)
-	}
-	if _, _, err := q.Next(); !errors.Is(err, backend.ErrClosed) {
-		t.Errorf("Next after Close: %v", err)
-	}
-	if _, err := b.Snapshot(2, backend.SnapshotOptions{}); !errors.Is(err, backend.ErrClosed) {
-		t.Errorf("Snapshot after Close: %v", err)
-	}
-	if err := b.Restore(t.Context(), backend.Files{}, backend.Handles{}); !errors.Is(err, backend.ErrClosed) {
-		t.Errorf("Restore after Close: %v", err)
 	}
 }

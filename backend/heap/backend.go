@@ -22,6 +22,9 @@ type Options[K comparable] struct {
 	Hash func(K) int32
 	// Clock is asked for what has to do with time to live; nil means [backend.SystemClock].
 	Clock backend.Clock
+	// MaxSize is the most bytes of a key, a value and a list in a snapshot, and the most elements of a list; 0 means
+	// [backend.MaxSize], and more than that is not possible.
+	MaxSize int
 }
 
 // Backend is a keyed state backend in memory; it implements [backend.Keyed].
@@ -58,6 +61,9 @@ func Open[K comparable](key serializer.Codec[K], o Options[K]) (*Backend[K], err
 		return nil, err
 	}
 	if err := plain[K]("key"); err != nil {
+		return nil, err
+	}
+	if o.MaxSize, err = backend.CheckMaxSize(o.MaxSize); err != nil {
 		return nil, err
 	}
 	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}}
@@ -157,6 +163,9 @@ func (b *Backend[K]) enter(t anyTable[K]) error {
 	name := t.meta().Meta.Name
 	i, ok := b.byName[name]
 	if !ok {
+		if err := backend.CheckState(t.meta().Meta, len(b.states)); err != nil {
+			return err
+		}
 		b.byName[name] = len(b.states)
 		b.states = append(b.states, slot[K]{table: t})
 		return nil
@@ -226,6 +235,11 @@ func (b *Backend[K]) Keys(state string) iter.Seq2[K, error] {
 			if !yield(k, nil) {
 				return
 			}
+			if b.closed {
+				var none K
+				yield(none, backend.ErrClosed)
+				return
+			}
 		}
 	}
 }
@@ -244,10 +258,13 @@ func (b *Backend[K]) Entries(state string, groups keygroup.Range) iter.Seq2[*bac
 				stopped := false
 				err := v.parts(g-b.groups.Start, func(e *backend.Entry) bool {
 					stopped = !yield(e, nil)
-					return !stopped
+					return !stopped && !b.closed
 				})
 				if stopped {
 					return
+				}
+				if b.closed {
+					err = backend.ErrClosed
 				}
 				if err != nil {
 					yield(nil, err)

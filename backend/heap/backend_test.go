@@ -42,6 +42,21 @@ func TestBackend(t *testing.T) {
 	})
 }
 
+func TestLimits(t *testing.T) {
+	backendtest.RunLimits(t, backendtest.Limits{
+		Open: func(t testing.TB, maxSize int) backend.Keyed[string] {
+			b, err := heap.Open(serializer.ForString(), heap.Options[string]{MaxParallelism: backendtest.MaxParallelism, KeyGroups: backendtest.All, MaxSize: maxSize})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { b.Close() })
+			return b
+		},
+		// One byte is that of the key group.
+		Key: func(maxSize int) int { return maxSize - 1 },
+	})
+}
+
 // Snapshots that were taken before Close can still be written.
 func TestCloseWithSnapshot(t *testing.T) {
 	b := open(t, backendtest.All, nil)
@@ -65,6 +80,8 @@ func TestOpenRefuses(t *testing.T) {
 		"key groups beyond it":      {MaxParallelism: 10, KeyGroups: keygroup.Range{End: 10}},
 		"negative key groups":       {MaxParallelism: 10, KeyGroups: keygroup.Range{Start: -1, End: 1}},
 		"no key groups":             {MaxParallelism: 10, KeyGroups: keygroup.Range{Start: 1, End: 0}},
+		"negative max size":         {MaxParallelism: 10, KeyGroups: keygroup.Range{End: 1}, MaxSize: -1},
+		"too large max size":        {MaxParallelism: 10, KeyGroups: keygroup.Range{End: 1}, MaxSize: backend.MaxSize + 1},
 	} {
 		if b, err := heap.Open(serializer.ForString(), o); err == nil || b != nil {
 			t.Errorf("%s: %v, %v", name, b, err)

@@ -56,7 +56,7 @@ func (f listForm[E]) entries(out *serializer.Output, v []E, yield func(userKey, 
 }
 
 func (f listForm[E]) native(out *serializer.Output, v []E) {
-	out.I32(int32(len(v)))
+	out.Length(len(v))
 	for _, e := range v {
 		f.codec.Write(out, e)
 	}
@@ -127,7 +127,7 @@ func (f mapForm[U, V]) entries(out *serializer.Output, v *userMap[U, V], yield f
 }
 
 func (f mapForm[U, V]) native(out *serializer.Output, v *userMap[U, V]) {
-	out.I32(int32(len(v.m)))
+	out.Length(len(v.m))
 	for u, w := range v.m {
 		f.userKey.Write(out, u)
 		if f.isNull(w) {

@@ -21,14 +21,12 @@ const keyedVersion = 6
 
 // snapshot is the state of a backend as it was.
 type snapshot struct {
-	header     backend.KeyedHeader
-	tables     []frozenTable
-	groups     keygroup.Range
-	max        int
-	checkpoint int64
-	o          backend.SnapshotOptions
-	released   []bool // by key group
-	over       bool   // Write or Release was called
+	header   backend.KeyedHeader
+	tables   []frozenTable
+	groups   keygroup.Range
+	o        backend.StateFilesOptions
+	released []bool // by key group
+	over     bool   // Write or Release was called
 }
 
 // Snapshot is that of [backend.Keyed].
@@ -41,7 +39,10 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 	}
 	s := &snapshot{
 		header: backend.KeyedHeader{Version: keyedVersion, Compressed: o.Compress, Key: b.key.Snapshot(), States: b.States()},
-		groups: b.groups, max: b.o.MaxParallelism, checkpoint: checkpoint, o: o, released: make([]bool, b.groups.Len()),
+		groups: b.groups, released: make([]bool, b.groups.Len()),
+	}
+	s.o = backend.StateFilesOptions{
+		Header: &s.header, KeyGroups: b.groups, MaxParallelism: b.o.MaxParallelism, Checkpoint: checkpoint, MaxSize: b.o.MaxSize, SnapshotOptions: o,
 	}
 	for i := range b.states {
 		if b.states[i].table != nil {
@@ -90,7 +91,7 @@ func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed,
 		}
 		return backend.CommitKeyGroups(stream, offsets, metadata.KeyGroupsV2)
 	}
-	files, err := backend.NewStateFiles(ctx, t, &s.header, s.groups, s.max, s.checkpoint, s.o)
+	files, err := backend.NewStateFiles(ctx, t, s.o)
 	if err != nil {
 		return nil, err
 	}

@@ -88,6 +88,9 @@ func (s list[K, N, V]) Add(v ...V) error {
 		return err
 	}
 	old, _ := shard.get(at)
+	if n := len(old) + len(v); n > s.b.o.MaxSize {
+		return fmt.Errorf("state %q: a list of %d elements, the limit is %d: %w", s.state.Meta.Name, n, s.b.o.MaxSize, backend.ErrTooLarge)
+	}
 	shard.put(at, append(old, v...))
 	return nil
 }
@@ -222,6 +225,10 @@ func (s mapState[K, N, U, V]) All() iter.Seq2[backend.MapEntry[U, V], error] {
 		}
 		for u, v := range m.m {
 			if !yield(backend.MapEntry[U, V]{Key: u, Value: v}, nil) {
+				return
+			}
+			if s.b.closed {
+				yield(backend.MapEntry[U, V]{}, backend.ErrClosed)
 				return
 			}
 		}

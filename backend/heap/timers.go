@@ -167,6 +167,10 @@ func (t *timers[K, N]) All() iter.Seq2[serializer.TimerValue[K, N], error] {
 				if !yield(timerValue(at), nil) {
 					return
 				}
+				if t.b.closed {
+					yield(serializer.TimerValue[K, N]{}, backend.ErrClosed)
+					return
+				}
 			}
 		}
 	}

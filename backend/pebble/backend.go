@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -30,6 +30,9 @@ type Options[K comparable] struct {
 	Hash func(K) int32
 	// Clock is asked for what has to do with time to live; nil means [backend.SystemClock].
 	Clock backend.Clock
+	// MaxSize is the most bytes of a value and of a list; key, namespace and user key together may have half of it. 0
+	// means [backend.MaxSize], and more than that is not possible.
+	MaxSize int
 	// Dir is the local directory of the database; it must be set. It is made, must be empty, and is removed by Close.
 	Dir string
 	// Memory is what the backends of a slot share; nil means one of [DefaultMemory] for this backend alone.
@@ -71,6 +74,8 @@ type Backend[K comparable] struct {
 	loaded bool
 	closed bool
 	live   snapshots
+	// walks are the iterators of callers that are in the midst of a loop, who may call Close there.
+	walks []*pebble.Iterator
 }
 
 // slot is a state of the database.
@@ -95,6 +100,9 @@ var _ backend.Keyed[int64] = (*Backend[int64])(nil)
 func Open[K comparable](key serializer.Codec[K], o Options[K]) (*Backend[K], error) {
 	subtask, err := backend.NewSubtask(key, o.KeyGroups, o.MaxParallelism, o.Hash)
 	if err != nil {
+		return nil, err
+	}
+	if o.MaxSize, err = backend.CheckMaxSize(o.MaxSize); err != nil {
 		return nil, err
 	}
 	if !filepath.IsAbs(o.Dir) {
@@ -141,6 +149,7 @@ func (b *Backend[K]) openShared() (err error) {
 	if b.tuned, err = b.o.Tuning.options(b.share, b.filter, b.o.Logger); err != nil {
 		return err
 	}
+	b.tuned.Merger = listMerger(b.o.MaxSize)
 	if b.o.Configure != nil {
 		b.o.Configure(b.tuned)
 	}
@@ -186,12 +195,18 @@ func (b *Backend[K]) setKey(key K, group int) error {
 	if err := b.keyOut.Err(); err != nil {
 		return fmt.Errorf("key: %w", err)
 	}
-	if b.keyOut.Len() > math.MaxInt32 {
-		return fmt.Errorf("a key of %d bytes: %w", b.keyOut.Len(), backend.ErrTooLarge)
+	if err := b.checkKey("a key", b.keyOut.Len()); err != nil {
+		return err
 	}
 	b.keyBytes = b.keyOut.Bytes()
 	b.current, b.group = key, group
 	return nil
+}
+
+// checkKey checks the size of what goes into the database's keys. They have half of what values have, because
+// the database fails where both together have nearly 4 GiB.
+func (b *Backend[K]) checkKey(what string, size int) error {
+	return backend.CheckSize(what, size, b.o.MaxSize/2)
 }
 
 func (b *Backend[K]) noKey() error {
@@ -244,8 +259,8 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 	no, ok := b.byName[meta.Name]
 	if !ok {
 		no = len(b.states)
-		if no > math.MaxUint16 {
-			return fail(fmt.Errorf("more than %d states", no))
+		if err := backend.CheckState(meta, no); err != nil {
+			return fail(err)
 		}
 		b.byName[meta.Name] = no
 		b.states = append(b.states, slot{})
@@ -265,7 +280,7 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 	t.no = no
 	b.states[no] = slot{state: t.state, ttl: ttl, parts: p, opened: true}
 	if ttl != nil && ttl.CleanUp > 0 {
-		t.sweep = newSweep(no, b.groups, ttl, &b.states[no])
+		t.sweep = newSweep(no, b.groups, ttl, &b.states[no], b.o.MaxSize)
 		b.states[no].sweep = t.sweep
 	}
 	return t, nil
@@ -274,7 +289,7 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 // rewrite rewrites the entries of a state. Nothing is changed until all were
 // rewritten, and so not if one of them can't be.
 func (b *Backend[K]) rewrite(no int, m *migration) error {
-	in := newIngest(b.db, b.tuned, b.o.Dir)
+	in := newIngest(b.db, b.tuned, b.o.Dir, b.o.MaxSize)
 	defer in.abort()
 	ctx, to := context.Background(), &target{no, m}
 	for g := b.groups.Start; g <= b.groups.End; g++ {
@@ -295,10 +310,28 @@ func (b *Backend[K]) rewrite(no int, m *migration) error {
 	return in.ingest(ctx)
 }
 
+// walk begins an iteration in which a caller may call Close; then it ends by itself. It is ended by end.
+func (b *Backend[K]) walk(r pebble.Reader, lower, upper []byte) (*pebble.Iterator, error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err == nil {
+		b.walks = append(b.walks, it)
+	}
+	return it, err
+}
+
+func (b *Backend[K]) end(it *pebble.Iterator) error {
+	i := slices.Index(b.walks, it)
+	if i < 0 {
+		return nil // Close did it
+	}
+	b.walks = slices.Delete(b.walks, i, i+1)
+	return it.Close()
+}
+
 // scan calls f for the entries of a state in a key group, with the database's key. An error of f ends it.
 func (b *Backend[K]) scan(r pebble.Reader, no, group int, f func(e *backend.Entry, at []byte) error) error {
 	prefix := appendPrefix(nil, group, no)
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	it, err := b.walk(r, prefix, after(prefix))
 	if err != nil {
 		return err
 	}
@@ -308,14 +341,21 @@ func (b *Backend[K]) scan(r pebble.Reader, no, group int, f func(e *backend.Entr
 		if value, err = it.ValueAndErr(); err != nil {
 			break
 		}
+		if err = backend.CheckSize("a value", len(value), b.o.MaxSize); err != nil {
+			break
+		}
 		if err = e.SetStored(it.Key()[prefixLen:], value); err != nil {
 			break
 		}
 		if err = f(e, it.Key()); err != nil {
 			break
 		}
+		if b.closed {
+			err = backend.ErrClosed
+			break
+		}
 	}
-	if failed := it.Close(); err == nil {
+	if failed := b.end(it); err == nil {
 		err = failed
 	}
 	return err
@@ -460,6 +500,10 @@ func (b *Backend[K]) Close() error {
 			s.stop()
 		}
 	}
+	for _, it := range b.walks {
+		_ = it.Close() // what went wrong in it is of no use any more
+	}
+	b.walks = nil
 	b.share.opened(nil)
 	err := b.db.Close()
 	b.share.leave()

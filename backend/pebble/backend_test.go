@@ -50,6 +50,28 @@ func TestBackend(t *testing.T) {
 	})
 }
 
+func TestLimits(t *testing.T) {
+	memory, err := pebble.NewMemory(pebble.MemoryOptions{Size: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(memory.Close)
+	backendtest.RunLimits(t, backendtest.Limits{
+		Open: func(t testing.TB, maxSize int) backend.Keyed[string] {
+			b, err := pebble.Open(serializer.ForString(), pebble.Options[string]{
+				MaxParallelism: backendtest.MaxParallelism, KeyGroups: backendtest.All, MaxSize: maxSize, Dir: filepath.Join(t.TempDir(), "db"), Memory: memory,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { b.Close() })
+			return b
+		},
+		AtOnce: true,
+		Key:    func(maxSize int) int { return maxSize / 2 },
+	})
+}
+
 // blocked is a target that waits for ctx when a file is created.
 type blocked struct {
 	storage.FS
@@ -148,6 +170,8 @@ func TestOpenRefuses(t *testing.T) {
 		"key groups beyond it":      {MaxParallelism: 10, KeyGroups: keygroup.Range{End: 10}, Dir: dir},
 		"negative key groups":       {MaxParallelism: 10, KeyGroups: keygroup.Range{Start: -1, End: 1}, Dir: dir},
 		"no key groups":             {MaxParallelism: 10, KeyGroups: keygroup.Range{Start: 1, End: 0}, Dir: dir},
+		"negative max size":         {MaxParallelism: 10, KeyGroups: keygroup.Range{End: 1}, Dir: dir, MaxSize: -1},
+		"too large max size":        {MaxParallelism: 10, KeyGroups: keygroup.Range{End: 1}, Dir: dir, MaxSize: backend.MaxSize + 1},
 		"no directory":              {MaxParallelism: 10, KeyGroups: keygroup.Range{End: 1}},
 		"a directory with files":    {MaxParallelism: 10, KeyGroups: keygroup.Range{End: 1}, Dir: full},
 	} {

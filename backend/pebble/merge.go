@@ -10,40 +10,64 @@ import (
 // (StringAppendOperator). It never fails, because a failed merge
 // would stop every compaction: too long a list fails when it is read. An
 // empty list, which a file of Flink may hold, adds nothing.
-var listMerger = &pebble.Merger{
-	Name: "drey.list",
-	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
-		return &listValue{newer: append([]byte(nil), value...)}, nil
-	},
+//
+// A list of more than limit bytes becomes limit+1 zeros, whatever is added: nobody can read it, the database
+// could not hold one of 4 GiB, and it takes no room in files.
+func listMerger(limit int) *pebble.Merger {
+	return &pebble.Merger{
+		Name: "drey.list",
+		Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+			l := &listValue{limit: limit}
+			return l, l.MergeNewer(value)
+		},
+	}
 }
 
 // listValue gathers operands: newer ones are joined as they come, older ones when all are there.
 type listValue struct {
+	limit int
+	size  int // of all with the commas between them
 	newer []byte
 	older [][]byte // the newest first
 }
 
+// count counts a further operand, and says whether it is to be kept.
+func (l *listValue) count(value []byte) bool {
+	if len(value) == 0 {
+		return false
+	}
+	if l.size > 0 {
+		l.size++
+	}
+	if l.size += len(value); l.size > l.limit {
+		l.newer, l.older = nil, nil
+		return false
+	}
+	return true
+}
+
 func (l *listValue) MergeNewer(value []byte) error {
-	l.newer = join(l.newer, value)
+	if l.count(value) {
+		l.newer = join(l.newer, value)
+	}
 	return nil
 }
 
 func (l *listValue) MergeOlder(value []byte) error {
-	if len(value) > 0 {
+	if l.count(value) {
 		l.older = append(l.older, append([]byte(nil), value...))
 	}
 	return nil
 }
 
 func (l *listValue) Finish(bool) ([]byte, io.Closer, error) {
-	if len(l.older) == 0 {
+	switch {
+	case l.size > l.limit:
+		return make([]byte, l.limit+1), nil, nil
+	case len(l.older) == 0:
 		return l.newer, nil, nil
 	}
-	size := len(l.newer)
-	for _, v := range l.older {
-		size += len(v) + 1
-	}
-	all := make([]byte, 0, size)
+	all := make([]byte, 0, l.size)
 	for i := len(l.older) - 1; i >= 0; i-- {
 		all = join(all, l.older[i])
 	}

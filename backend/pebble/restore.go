@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 		return errors.New("state was restored before")
 	}
 	b.loaded = true
-	in := newIngest(b.db, b.tuned, b.o.Dir)
+	in := newIngest(b.db, b.tuned, b.o.Dir, b.o.MaxSize)
 	defer in.abort()
 	take := func(t *target, e *backend.Entry) error { return in.take(ctx, t, e) }
 	err := h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error {
@@ -95,6 +96,7 @@ type ingest struct {
 	db     *pebble.DB
 	o      *pebble.Options
 	dir    string
+	most   int    // bytes of the largest value; keys have half of it
 	limit  int    // of bytes that are sorted at a time: not more than write buffers may have
 	free   func() // gives their memory back to the cache of blocks
 	arena  []byte
@@ -111,9 +113,9 @@ type item struct{ at, key, end int }
 
 const itemSize = int(unsafe.Sizeof(item{}))
 
-func newIngest(db *pebble.DB, o *pebble.Options, dir string) *ingest {
+func newIngest(db *pebble.DB, o *pebble.Options, dir string, most int) *ingest {
 	limit := min(ingestBuffer, int(o.MemTableSize)*o.MemTableStopWritesThreshold)
-	return &ingest{db: db, o: o, dir: dir, limit: limit, free: o.Cache.Reserve(limit), group: -1, sorted: true}
+	return &ingest{db: db, o: o, dir: dir, most: most, limit: limit, free: o.Cache.Reserve(limit), group: -1, sorted: true}
 }
 
 // take takes up an entry.
@@ -141,6 +143,9 @@ func (in *ingest) take(ctx context.Context, t *target, e *backend.Entry) error {
 		in.arena = append(in.arena, v...)
 	}
 	it := item{at, key, len(in.arena)}
+	if err := cmp.Or(backend.CheckSize("a key", key-at-prefixLen, in.most/2), backend.CheckSize("a value", it.end-key, in.most)); err != nil {
+		return err
+	}
 	if n := len(in.items); n > 0 && in.sorted {
 		in.sorted = bytes.Compare(in.key(in.items[n-1]), in.key(it)) < 0
 	}

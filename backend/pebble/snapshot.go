@@ -12,7 +12,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/drey-state/drey/backend"
-	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
 )
@@ -22,14 +21,11 @@ const keyedVersion = 6
 
 // snapshot is the state of a backend as it was.
 type snapshot struct {
-	header     backend.KeyedHeader
-	states     []slot
-	groups     keygroup.Range
-	max        int
-	checkpoint int64
-	now        int64
-	o          backend.SnapshotOptions
-	live       *snapshots
+	header backend.KeyedHeader
+	states []slot
+	now    int64
+	o      backend.StateFilesOptions
+	live   *snapshots
 
 	mu    sync.Mutex
 	db    *pebble.Snapshot        // nil after Release
@@ -81,8 +77,10 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 	}
 	s := &snapshot{
 		header: backend.KeyedHeader{Version: keyedVersion, Compressed: o.Compress, Key: b.key.Snapshot(), States: b.States()},
-		states: slices.Clone(b.states), groups: b.groups, max: b.o.MaxParallelism, checkpoint: checkpoint, now: b.now(), o: o,
-		live: &b.live, db: b.db.NewSnapshot(),
+		states: slices.Clone(b.states), now: b.now(), live: &b.live, db: b.db.NewSnapshot(),
+	}
+	s.o = backend.StateFilesOptions{
+		Header: &s.header, KeyGroups: b.groups, MaxParallelism: b.o.MaxParallelism, Checkpoint: checkpoint, MaxSize: b.o.MaxSize, SnapshotOptions: o,
 	}
 	b.live.add(s)
 	return s, nil
@@ -147,7 +145,7 @@ func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed,
 	if len(s.states) == 0 {
 		return nil, nil
 	}
-	files, err := backend.NewStateFiles(ctx, t, &s.header, s.groups, s.max, s.checkpoint, s.o)
+	files, err := backend.NewStateFiles(ctx, t, s.o)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +164,7 @@ func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed,
 func (s *snapshot) write(ctx context.Context, w backend.StateFiles) error {
 	trim := make([]*trimmer, len(s.states))
 	for i := range s.states {
-		trim[i] = newTrimmer(&s.states[i], s.now)
+		trim[i] = newTrimmer(&s.states[i], s.now, s.o.MaxSize)
 	}
 	it, err := s.db.NewIterWithContext(ctx, nil)
 	if err != nil {
@@ -210,19 +208,23 @@ type trimmer struct {
 	state *backend.State
 	ttl   *backend.TTL
 	now   int64
+	most  int // the largest value
 	in    serializer.Input
 	buf   []byte
 }
 
-func newTrimmer(s *slot, now int64) *trimmer {
+func newTrimmer(s *slot, now int64, most int) *trimmer {
 	if s.ttl == nil || s.ttl.KeepInFullSnapshot {
 		return nil
 	}
-	return &trimmer{state: s.state, ttl: s.ttl, now: now}
+	return &trimmer{state: s.state, ttl: s.ttl, now: now, most: most}
 }
 
 // live gives what has not expired of a stored value, valid until the next; false if nothing is left.
 func (t *trimmer) live(value []byte) ([]byte, bool, error) {
+	if len(value) > t.most {
+		return value, true, nil // who reads it is told
+	}
 	at := 0
 	switch t.state.Type {
 	case backend.TypeList:

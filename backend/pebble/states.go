@@ -3,7 +3,6 @@ package pebble
 import (
 	"fmt"
 	"iter"
-	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -114,9 +113,6 @@ func (s *list[K, N, V]) Get() (v []V, err error) {
 		return nil, err
 	}
 	_, err = s.read(at, func(b []byte) error {
-		if len(b) > math.MaxInt32 {
-			return fmt.Errorf("a list of %d bytes: %w", len(b), backend.ErrTooLarge)
-		}
 		v, err = readList(&s.in, b, s.codec)
 		return err
 	})
@@ -160,8 +156,8 @@ func (s *list[K, N, V]) Add(v ...V) error {
 	if err := s.out.Err(); err != nil {
 		return s.wrap(err)
 	}
-	if s.out.Len() > math.MaxInt32 {
-		return s.wrap(fmt.Errorf("elements of %d bytes: %w", s.out.Len(), backend.ErrTooLarge))
+	if err := backend.CheckSize("elements", s.out.Len(), s.b.o.MaxSize); err != nil {
+		return s.wrap(err)
 	}
 	return s.wrap(s.b.merge(at, s.out.Bytes()))
 }
@@ -191,8 +187,11 @@ func (s *list[K, N, V]) Merge(target N, sources ...N) error {
 		}
 		var to []byte
 		ok, err := s.read(at, func(b []byte) error {
-			to = s.appendAt(to, target)
+			to = s.appendAt(to[:0], target)
 			if err := s.out.Err(); err != nil {
+				return err
+			}
+			if err := s.b.checkKey("key and namespace", len(to)-prefixLen); err != nil {
 				return err
 			}
 			return s.b.merge(to, b)
@@ -251,8 +250,8 @@ func (s *mapState[K, N, U, V]) entryAt(u U) ([]byte, error) {
 	if err := s.out.Err(); err != nil {
 		return nil, s.wrap(fmt.Errorf("user key: %w", err))
 	}
-	if len(at)+s.out.Len() > math.MaxInt32 {
-		return nil, s.wrap(fmt.Errorf("a user key of %d bytes: %w", s.out.Len(), backend.ErrTooLarge))
+	if err := s.b.checkKey("key, namespace and user key", len(at)+s.out.Len()-prefixLen); err != nil {
+		return nil, s.wrap(err)
 	}
 	s.buf = append(append(s.buf[:0], at...), s.out.Bytes()...)
 	return s.buf, nil
@@ -316,7 +315,7 @@ func (s *mapState[K, N, U, V]) iterate() (*pebble.Iterator, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	it, err := s.b.db.NewIter(&pebble.IterOptions{LowerBound: append([]byte(nil), at...), UpperBound: after(at)})
+	it, err := s.b.walk(s.b.db, append([]byte(nil), at...), after(at))
 	return it, len(at), s.wrap(err)
 }
 
@@ -326,7 +325,7 @@ func (s *mapState[K, N, U, V]) Empty() (bool, error) {
 		return false, err
 	}
 	empty := !it.First()
-	return empty, s.wrap(it.Close())
+	return empty, s.wrap(s.b.end(it))
 }
 
 func (s *mapState[K, N, U, V]) All() iter.Seq2[backend.MapEntry[U, V], error] {
@@ -352,11 +351,15 @@ func (s *mapState[K, N, U, V]) All() iter.Seq2[backend.MapEntry[U, V], error] {
 				break
 			}
 			if !yield(e, nil) {
-				_ = it.Close()
+				_ = s.b.end(it)
 				return
 			}
+			if s.b.closed {
+				err = backend.ErrClosed
+				break
+			}
 		}
-		if failed := it.Close(); err == nil {
+		if failed := s.b.end(it); err == nil {
 			err = failed
 		}
 		if err != nil {
@@ -379,12 +382,12 @@ func (s *mapState[K, N, U, V]) Clear() error {
 	n := 0
 	for ok := it.First(); ok && n < clearByRange; ok = it.Next() {
 		if err := batch.Delete(it.Key(), nil); err != nil {
-			_ = it.Close()
+			_ = s.b.end(it)
 			return s.wrap(err)
 		}
 		n++
 	}
-	if err := it.Close(); err != nil || n == 0 {
+	if err := s.b.end(it); err != nil || n == 0 {
 		return s.wrap(err)
 	}
 	if n == clearByRange {

@@ -25,10 +25,10 @@ type sweep struct {
 	from   []byte           // where the next view begins
 }
 
-func newSweep(no int, groups keygroup.Range, ttl *backend.TTL, s *slot) *sweep {
+func newSweep(no int, groups keygroup.Range, ttl *backend.TTL, s *slot, most int) *sweep {
 	return &sweep{
 		no: no, groups: groups, n: ttl.CleanUp,
-		trim: &trimmer{state: s.state, ttl: ttl}, from: appendPrefix(nil, groups.Start, no),
+		trim: &trimmer{state: s.state, ttl: ttl, most: most}, from: appendPrefix(nil, groups.Start, no),
 	}
 }
 

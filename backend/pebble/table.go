@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -56,8 +55,8 @@ func (t *table[K, N]) at() ([]byte, error) {
 	if err := t.out.Err(); err != nil {
 		return nil, fmt.Errorf("namespace: %w", err)
 	}
-	if len(t.joined) > math.MaxInt32 {
-		return nil, fmt.Errorf("key and namespace of %d bytes: %w", len(t.joined), backend.ErrTooLarge)
+	if err := t.b.checkKey("key and namespace", len(t.joined)-prefixLen); err != nil {
+		return nil, t.wrap(err)
 	}
 	t.version = t.b.version
 	return t.joined, nil
@@ -93,7 +92,9 @@ func (t *table[K, N]) read(at []byte, f func([]byte) error) (bool, error) {
 	case err != nil:
 		return false, t.wrap(err)
 	}
-	err = f(v)
+	if err = backend.CheckSize("a value", len(v), t.b.o.MaxSize); err == nil {
+		err = f(v)
+	}
 	_ = closer.Close() // gives memory back, no more
 	if err != nil {
 		return false, t.wrap(err)
@@ -106,8 +107,8 @@ func (t *table[K, N]) set(at []byte) error {
 	if err := t.out.Err(); err != nil {
 		return t.wrap(err)
 	}
-	if t.out.Len() > math.MaxInt32 {
-		return t.wrap(fmt.Errorf("a value of %d bytes: %w", t.out.Len(), backend.ErrTooLarge))
+	if err := backend.CheckSize("a value", t.out.Len(), t.b.o.MaxSize); err != nil {
+		return t.wrap(err)
 	}
 	return t.wrap(t.b.set(at, t.out.Bytes()))
 }

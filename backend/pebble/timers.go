@@ -71,6 +71,9 @@ func (t *timers[K, N]) stored(n N, timestamp int64) ([]byte, error) {
 	}
 	t.buf = appendPrefix(t.buf[:0], t.b.group, t.no)
 	t.buf = backend.AppendTimer(t.buf, timestamp, t.b.keyBytes, t.out.Bytes())
+	if err := t.b.checkKey("a timer", len(t.buf)-prefixLen); err != nil {
+		return nil, t.wrap(err)
+	}
 	return t.buf, nil
 }
 

@@ -163,7 +163,6 @@ func (t Tuning) options(s *share, filter *stateFilter, to *slog.Logger) (*pebble
 		FileCache:                   s.m.files,
 		DisableWAL:                  true,
 		FormatMajorVersion:          pebble.FormatNewest,
-		Merger:                      listMerger,
 		MemTableSize:                uint64(buffer),
 		MemTableStopWritesThreshold: t.WriteBuffers,
 		L0CompactionThreshold:       4,
