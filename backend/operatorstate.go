@@ -183,10 +183,11 @@ func (b *Broadcast[U, V]) load(raw []operatorRaw, was *StateMeta) error {
 
 // reader gives a function that decodes whole values that a serializer wrote.
 func reader[T any](c serializer.Codec[T], was *serializer.Snapshot) (func([]byte) (T, error), error) {
-	read, err := serializer.Adapt(c, was)
+	a, err := serializer.Adapt(c, was, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; %s", err, adviceValue)
 	}
+	read := a.Read
 	if read == nil {
 		read = c.Read
 	}

@@ -37,6 +37,13 @@ type codec[T any] struct {
 	len      int
 	write    func(out *Output, v T)
 	read     func(in *Input) T
+
+	// adapt gives what reads values of an older snapshot of the same class, see [Adapt]; nil if there
+	// is nothing in which they could differ. If wraps is set, the class is that of another codec, which adapt asks.
+	adapt func(r *resolution, old *Snapshot) func(*Input) T
+	wraps bool
+	// begin gives what reads values without time to live; nil if those of the codec have none.
+	begin func(r *resolution, old *Snapshot, now func() int64) func(*Input) T
 }
 
 func (c *codec[T]) Snapshot() *Snapshot    { return c.snapshot }
@@ -253,5 +260,6 @@ func ForEnum[T ~string](class string, constants ...T) Codec[T] {
 			}
 			return constants[i]
 		},
+		adapt: func(r *resolution, old *Snapshot) func(*Input) T { return adaptEnum(r, class, constants, old) },
 	}
 }

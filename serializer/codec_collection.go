@@ -13,6 +13,10 @@ func ForList[T any](element Codec[T]) Codec[[]T] {
 		len:      -1,
 		write:    func(out *Output, v []T) { writeAll(out, v, element.Write) },
 		read:     func(in *Input) []T { return readAll(in, element.Read) },
+		adapt: byParts(1, func(r *resolution, old *Composite) func(*Input) []T {
+			read := adapted(r, "element", element, old.Nested[0])
+			return func(in *Input) []T { return readAll(in, read) }
+		}),
 	}
 }
 
@@ -55,31 +59,37 @@ func ForSet[T any](element Codec[T]) Codec[[]T] {
 				element.Write(out, v)
 			})
 		},
-		read: func(in *Input) []T {
-			return readAll(in, func(in *Input) T {
-				if in.flag("flag of null") {
-					in.Fail("element of a set", ErrNull)
-				}
-				return element.Read(in)
-			})
-		},
+		read: readSet(element.Read),
+		adapt: byParts(1, func(r *resolution, old *Composite) func(*Input) []T {
+			return readSet(adapted(r, "element", element, old.Nested[0]))
+		}),
 	}
+}
+
+func readSet[T any](element func(*Input) T) func(*Input) []T {
+	read := func(in *Input) T {
+		if in.flag("flag of null") {
+			in.Fail("element of a set", ErrNull)
+		}
+		return element(in)
+	}
+	return func(in *Input) []T { return readAll(in, read) }
 }
 
 // ForMap is MapSerializer without null values. The entries are written in the
 // order of their keys' bytes. A key that comes twice fails.
 func ForMap[K comparable, V any](key Codec[K], value Codec[V]) Codec[map[K]V] {
-	return forMap(key, value.Snapshot(),
+	return forMap(key, value,
 		func(out *Output, v V) {
 			out.Bool(false)
 			value.Write(out, v)
 		},
-		func(in *Input) (v V) {
+		func(in *Input, read func(*Input) V) (v V) {
 			if in.flag("flag of null") {
 				in.Fail("value of a map", ErrNull)
 				return v
 			}
-			return value.Read(in)
+			return read(in)
 		})
 }
 
@@ -100,29 +110,38 @@ func ForPointer[T any](value Codec[T]) Codec[*T] {
 			v := value.Read(in)
 			return &v
 		},
+		wraps: true,
+		adapt: func(r *resolution, old *Snapshot) func(*Input) *T {
+			read := adapted(r, "", value, old)
+			return func(in *Input) *T {
+				v := read(in)
+				return &v
+			}
+		},
 	}
 }
 
 // ForNullMap is MapSerializer; a null value is nil. Otherwise it is [ForMap].
 func ForNullMap[K comparable, V any](key Codec[K], value Codec[V]) Codec[map[K]*V] {
-	return forMap(key, value.Snapshot(),
+	return forMap(key, value,
 		func(out *Output, v *V) {
 			if out.Bool(v == nil); v != nil {
 				value.Write(out, *v)
 			}
 		},
-		func(in *Input) *V {
+		func(in *Input, read func(*Input) V) *V {
 			if in.flag("flag of null") {
 				return nil
 			}
-			v := value.Read(in)
+			v := read(in)
 			return &v
 		})
 }
 
-func forMap[K comparable, V any](key Codec[K], value *Snapshot, write func(*Output, V), read func(*Input) V) Codec[map[K]V] {
+// forMap is for maps of values of type W, of which V is a value or what may be null.
+func forMap[K comparable, V, W any](key Codec[K], value Codec[W], write func(*Output, V), read func(*Input, func(*Input) W) V) Codec[map[K]V] {
 	return &codec[map[K]V]{
-		snapshot: compositeSnapshot(base+"MapSerializerSnapshot", 1, nil, key.Snapshot(), value),
+		snapshot: compositeSnapshot(base+"MapSerializerSnapshot", 1, nil, key.Snapshot(), value.Snapshot()),
 		len:      -1,
 		write: func(out *Output, m map[K]V) {
 			entries := make([][2]int, 0, len(m)) // where they begin and end
@@ -143,19 +162,26 @@ func forMap[K comparable, V any](key Codec[K], value *Snapshot, write func(*Outp
 				out.Fail(scratch.Err())
 			}
 		},
-		read: func(in *Input) map[K]V {
-			m := map[K]V{}
-			for n := in.Length(); n > 0 && in.err == nil; n-- {
-				off := in.Offset()
-				k := key.Read(in)
-				v := read(in)
-				if _, twice := m[k]; twice {
-					in.FailAt(off, "key of a map", fmt.Errorf("%w: it comes twice", ErrCorrupt))
-				}
-				m[k] = v
+		read: readMap(key.Read, value.Read, read),
+		adapt: byParts(2, func(r *resolution, old *Composite) func(*Input) map[K]V {
+			return readMap(adapted(r, "key", key, old.Nested[0]), adapted(r, "value", value, old.Nested[1]), read)
+		}),
+	}
+}
+
+func readMap[K comparable, V, W any](key func(*Input) K, value func(*Input) W, read func(*Input, func(*Input) W) V) func(*Input) map[K]V {
+	return func(in *Input) map[K]V {
+		m := map[K]V{}
+		for n := in.Length(); n > 0 && in.err == nil; n-- {
+			off := in.Offset()
+			k := key(in)
+			v := read(in, value)
+			if _, twice := m[k]; twice {
+				in.FailAt(off, "key of a map", fmt.Errorf("%w: it comes twice", ErrCorrupt))
 			}
-			return m
-		},
+			m[k] = v
+		}
+		return m
 	}
 }
 
@@ -178,14 +204,24 @@ func ForNullable[T any](value Codec[T], padded bool) Codec[*T] {
 				out.U8(0)
 			}
 		},
-		read: func(in *Input) *T {
-			if in.flag("flag of null") {
-				in.Skip(int64(padding))
-				return nil
+		read: readNullable(padding, value.Read),
+		adapt: byParts(1, func(r *resolution, old *Composite) func(*Input) *T {
+			if old.Outer != Number(padding) {
+				r.fail("nulls padded otherwise")
 			}
-			v := value.Read(in)
-			return &v
-		},
+			return readNullable(padding, adapted(r, "", value, old.Nested[0]))
+		}),
+	}
+}
+
+func readNullable[T any](padding int, value func(*Input) T) func(*Input) *T {
+	return func(in *Input) *T {
+		if in.flag("flag of null") {
+			in.Skip(int64(padding))
+			return nil
+		}
+		v := value(in)
+		return &v
 	}
 }
 
@@ -202,16 +238,25 @@ func ForArray[T any](class string, element Codec[T]) Codec[[]*T] {
 				}
 			})
 		},
-		read: func(in *Input) []*T {
-			return readAll(in, func(in *Input) *T {
-				if !in.flag("flag of an element") {
-					return nil
-				}
-				v := element.Read(in)
-				return &v
-			})
-		},
+		read: readArray(element.Read),
+		adapt: byParts(1, func(r *resolution, old *Composite) func(*Input) []*T {
+			if old.Outer != ClassName(class) {
+				r.fail("an array of another class than %s", class)
+			}
+			return readArray(adapted(r, "element", element, old.Nested[0]))
+		}),
 	}
+}
+
+func readArray[T any](element func(*Input) T) func(*Input) []*T {
+	read := func(in *Input) *T {
+		if !in.flag("flag of an element") {
+			return nil
+		}
+		v := element(in)
+		return &v
+	}
+	return func(in *Input) []*T { return readAll(in, read) }
 }
 
 // ForStringArray is StringArraySerializer; null is nil.

@@ -27,7 +27,12 @@ func ForAny[T any](c Codec[T]) AnyCodec {
 			}
 			c.Write(out, t)
 		},
-		read: func(in *Input) any { return c.Read(in) },
+		read:  func(in *Input) any { return c.Read(in) },
+		wraps: true,
+		adapt: func(r *resolution, old *Snapshot) func(*Input) any {
+			read := adapted(r, "", c, old)
+			return func(in *Input) any { return read(in) }
+		},
 	}
 }
 
@@ -35,14 +40,26 @@ func ForAny[T any](c Codec[T]) AnyCodec {
 func ForRow(fields ...AnyCodec) Codec[Row] {
 	fields = slices.Clone(fields)
 	nested := make([]*Snapshot, len(fields))
+	reads := make([]func(*Input) any, len(fields))
 	for i, f := range fields {
-		nested[i] = f.Snapshot()
+		nested[i], reads[i] = f.Snapshot(), f.Read
 	}
 	return &codec[Row]{
 		snapshot: compositeSnapshot(javaRuntime+"RowSerializer$RowSerializerSnapshot", 4, Flag(true), nested...),
 		len:      -1,
 		write:    func(out *Output, r Row) { writeRow(out, r, fields) },
-		read:     func(in *Input) Row { return readRow(in, fields) },
+		read:     func(in *Input) Row { return readRow(in, reads, true) },
+		adapt: byParts(len(fields), func(r *resolution, old *Composite) func(*Input) Row {
+			kinds := rowHasKinds(old)
+			if !kinds {
+				r.differs, r.migrates = true, true
+			}
+			reads := make([]func(*Input) any, len(fields))
+			for i, f := range fields {
+				reads[i] = adapted(r, fmt.Sprintf("field %d", i), f, old.Nested[i])
+			}
+			return func(in *Input) Row { return readRow(in, reads, kinds) }
+		}),
 	}
 }
 
@@ -70,16 +87,24 @@ func writeRow(out *Output, r Row, fields []AnyCodec) {
 	}
 }
 
-func readRow(in *Input, fields []AnyCodec) Row {
+// readRow reads a row; those without kinds are all +I.
+func readRow(in *Input, fields []func(*Input) any, kinds bool) Row {
 	var scratch [16]byte
-	mask := append(scratch[:0], in.Take((2+len(fields)+7)/8)...)
+	first := 0 // bit of the first field
+	if kinds {
+		first = 2
+	}
+	mask := append(scratch[:0], in.Take((first+len(fields)+7)/8)...)
 	if in.err != nil {
 		return Row{}
 	}
-	r := Row{Kind: mask[0]>>7 | mask[0]>>5&2, Fields: make([]any, len(fields))}
-	for i := range fields {
-		if !bit(mask, i+2) {
-			r.Fields[i] = fields[i].Read(in)
+	r := Row{Fields: make([]any, len(fields))}
+	if kinds {
+		r.Kind = mask[0]>>7 | mask[0]>>5&2
+	}
+	for i, read := range fields {
+		if !bit(mask, i+first) {
+			r.Fields[i] = read(in)
 		}
 	}
 	return r

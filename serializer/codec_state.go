@@ -17,6 +17,14 @@ func ForTTL[T any](value Codec[T]) Codec[TTLValue[T]] {
 			value.Write(out, v.Value)
 		},
 		read: func(in *Input) TTLValue[T] { return TTLValue[T]{in.I64(), value.Read(in)} },
+		adapt: byParts(2, func(r *resolution, old *Composite) func(*Input) TTLValue[T] {
+			lastAccess, read := adapted(r, "last access", ForLong(), old.Nested[0]), adapted(r, "", value, old.Nested[1])
+			return func(in *Input) TTLValue[T] { return TTLValue[T]{lastAccess(in), read(in)} }
+		}),
+		begin: func(r *resolution, old *Snapshot, now func() int64) func(*Input) TTLValue[T] {
+			read := adapted(r, "", value, old)
+			return func(in *Input) TTLValue[T] { return TTLValue[T]{now(), read(in)} }
+		},
 	}
 }
 
@@ -41,5 +49,11 @@ func ForTimer[K, N any](key Codec[K], namespace Codec[N]) Codec[TimerValue[K, N]
 		read: func(in *Input) TimerValue[K, N] {
 			return TimerValue[K, N]{in.I64() ^ -1<<63, key.Read(in), namespace.Read(in)}
 		},
+		adapt: byParts(2, func(r *resolution, old *Composite) func(*Input) TimerValue[K, N] {
+			key, namespace := adapted(r, "key", key, old.Nested[0]), adapted(r, "namespace", namespace, old.Nested[1])
+			return func(in *Input) TimerValue[K, N] {
+				return TimerValue[K, N]{in.I64() ^ -1<<63, key(in), namespace(in)}
+			}
+		}),
 	}
 }

@@ -128,11 +128,15 @@ func rowFamily() family {
 			return Flag(in.flag("flag of row kinds"))
 		},
 		make: func(c *Composite, p []Serializer) Serializer {
-			kinds := c.OuterVersion == 3
-			if f, ok := c.Outer.(Flag); ok {
-				kinds = bool(f)
-			}
-			return &row{fields: p, kinds: kinds}
+			return &row{fields: p, kinds: rowHasKinds(c)}
 		},
 	})
+}
+
+// rowHasKinds says whether rows of a snapshot begin with their kind.
+func rowHasKinds(c *Composite) bool {
+	if f, ok := c.Outer.(Flag); ok {
+		return bool(f)
+	}
+	return c.OuterVersion == 3
 }

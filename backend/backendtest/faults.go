@@ -94,8 +94,8 @@ func testIncompatible(t *testing.T, open Opener) {
 			_, err := state.OpenList(b, value("value", serializer.ForLong()))
 			return err
 		}, backend.ErrState},
-		{"time to live", func(b backend.Keyed[string]) error {
-			d := value("value", serializer.ForLong())
+		{"time to live, other value", func(b backend.Keyed[string]) error {
+			d := value("value", serializer.ForInt())
 			d.TTL = &backend.TTL{After: 1e9}
 			_, err := state.OpenValue(b, d)
 			return err

@@ -28,7 +28,7 @@ func (f valueForm[V]) trim(v V, dead deadline) (live V, changed, ok bool) {
 }
 
 func (f valueForm[V]) adapt(old backend.Parts, r *restored) error {
-	return adapt(&r.value, "value", f.codec, old.Value)
+	return adaptValue(f.codec, old.Value, r)
 }
 
 func (f valueForm[V]) load(_ *backend.Entry, in *serializer.Input, r *restored, v V, more bool) (V, error) {
@@ -72,7 +72,7 @@ func (f listForm[E]) trim(v []E, dead deadline) (live []E, changed, ok bool) {
 }
 
 func (f listForm[E]) adapt(old backend.Parts, r *restored) error {
-	return adapt(&r.value, "elements", f.codec, old.Value)
+	return adaptValue(f.codec, old.Value, r)
 }
 
 func (f listForm[E]) load(_ *backend.Entry, in *serializer.Input, r *restored, v []E, more bool) ([]E, error) {
@@ -153,10 +153,10 @@ func (f mapForm[U, V]) trim(v *userMap[U, V], dead deadline) (live *userMap[U, V
 }
 
 func (f mapForm[U, V]) adapt(old backend.Parts, r *restored) error {
-	if err := adapt(&r.userKey, "user key", f.userKey, old.UserKey); err != nil {
+	if err := backend.SameUserKeys(f.userKey, old.UserKey); err != nil {
 		return err
 	}
-	return adapt(&r.value, "value", f.value, old.Value)
+	return adaptValue(f.value, old.Value, r)
 }
 
 func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored, v *userMap[U, V], more bool) (*userMap[U, V], error) {
@@ -174,7 +174,7 @@ func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored,
 		return v, fmt.Errorf("null in a map: %w: the descriptor's Null must say what stands for it", serializer.ErrNull)
 	}
 	in = r.input(e.UserKey)
-	u := readUserKey(r, f.userKey, in)
+	u := f.userKey.Read(in)
 	if err := filled(in); err != nil {
 		return v, fmt.Errorf("user key: %w", err)
 	}

@@ -11,10 +11,11 @@ import (
 
 // restored is how the entries of a state in a file are read; one goroutine uses it.
 type restored struct {
-	// namespace, userKey and value read what an older serializer wrote: each a
+	// namespace and value read what an older serializer wrote: each a
 	// func(*serializer.Input) T, nil where the codec reads the same bytes.
-	namespace, userKey, value any
-	in                        serializer.Input
+	namespace, value any
+	now              backend.Clock
+	in               serializer.Input
 }
 
 func (r *restored) input(b []byte) *serializer.Input {
@@ -31,10 +32,6 @@ func readAs[T any](read any, c serializer.Codec[T], in *serializer.Input) T {
 
 func readWith[T any](r *restored, c serializer.Codec[T], in *serializer.Input) T {
 	return readAs(r.value, c, in)
-}
-
-func readUserKey[T any](r *restored, c serializer.Codec[T], in *serializer.Input) T {
-	return readAs(r.userKey, c, in)
 }
 
 // filled gives the input's error, or one if bytes are left.
@@ -114,20 +111,21 @@ func (b *Backend[K]) target(s *backend.State) (*target[K], error) {
 
 // adaptState prepares to read the entries of a state that was restored.
 func adaptState[N comparable](namespace serializer.Codec[N], is, was *backend.State, r *restored) error {
-	if was.Type != is.Type {
-		return fmt.Errorf("it is %s state, and was %s state: %w", is.Type, was.Type, backend.ErrState)
+	if err := backend.SameType(is, was); err != nil {
+		return err
 	}
-	return adapt(&r.namespace, "namespace", namespace, was.Parts().Namespace)
+	f, err := backend.AdaptNamespace(namespace, was.Parts().Namespace)
+	if f != nil {
+		r.namespace = f
+	}
+	return err
 }
 
-// adapt sets read to what reads values of an older serializer, if there is need.
-func adapt[T any](read *any, what string, c serializer.Codec[T], old *serializer.Snapshot) error {
-	f, err := serializer.Adapt(c, old)
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
+// adaptValue prepares to read the values, or elements, of a state that was restored.
+func adaptValue[V any](c serializer.Codec[V], old *serializer.Snapshot, r *restored) error {
+	f, err := backend.AdaptValue(c, old, r.now)
 	if f != nil {
-		*read = f
+		r.value = f
 	}
-	return nil
+	return err
 }

@@ -266,6 +266,7 @@ func (f *frozen[K, N, V]) wrap(group int, err error) error {
 }
 
 func (t *table[K, N, V]) adapt(old *backend.State, r *restored) error {
+	r.now = t.b.now
 	if err := adaptState(t.namespace, t.state, old, r); err != nil {
 		return err
 	}

@@ -13,57 +13,70 @@ type transcode func(in *serializer.Input, out *serializer.Output)
 // adapter gives what transcodes values of an older serializer, nil if there is no need.
 type adapter func(old *serializer.Snapshot) (transcode, error)
 
-func adapterOf[T any](c serializer.Codec[T]) adapter {
+func namespaceAdapter[N any](c serializer.Codec[N]) adapter {
 	return func(old *serializer.Snapshot) (transcode, error) {
-		read, err := serializer.Adapt(c, old)
-		if err != nil || read == nil {
-			return nil, err
-		}
-		return func(in *serializer.Input, out *serializer.Output) { c.Write(out, read(in)) }, nil
+		read, err := backend.AdaptNamespace(c, old)
+		return rewriter(c, read), err
 	}
 }
 
-// parts are the adapters of what the entries of a state are made of; of what it has not, nil.
-type parts struct{ namespace, userKey, value adapter }
+func valueAdapter[V any](c serializer.Codec[V], now backend.Clock) adapter {
+	return func(old *serializer.Snapshot) (transcode, error) {
+		read, err := backend.AdaptValue(c, old, now)
+		return rewriter(c, read), err
+	}
+}
+
+func userKeyCheck[U any](c serializer.Codec[U]) func(old *serializer.Snapshot) error {
+	return func(old *serializer.Snapshot) error { return backend.SameUserKeys(c, old) }
+}
+
+func rewriter[T any](c serializer.Codec[T], read func(*serializer.Input) T) transcode {
+	if read == nil {
+		return nil
+	}
+	return func(in *serializer.Input, out *serializer.Output) { c.Write(out, read(in)) }
+}
+
+// parts are the adapters of what the entries of a state are made of, and the check of user keys; of what it has not, nil.
+type parts struct {
+	namespace, value adapter
+	userKey          func(old *serializer.Snapshot) error
+}
 
 // migration rewrites the entries of a state.
 type migration struct {
-	namespace, userKey, value transcode
+	namespace, value transcode
 
 	to                *backend.State
 	list              bool
 	in                serializer.Input
-	n, u, v           serializer.Output
+	n, v              serializer.Output
 	joined, rewritten []byte
 }
 
 // migrate gives what rewrites the entries of a state that was restored, nil if they are as they should be.
 func (p parts) migrate(is, was *backend.State) (*migration, error) {
-	if was.Type != is.Type {
-		return nil, fmt.Errorf("it is %s state, and was %s state: %w", is.Type, was.Type, backend.ErrState)
+	if err := backend.SameType(is, was); err != nil {
+		return nil, err
 	}
 	m := &migration{to: is, list: is.Type == backend.TypeList}
 	old := was.Parts()
-	for _, part := range []struct {
-		what string
-		to   *transcode
-		of   adapter
-		old  *serializer.Snapshot
-	}{
-		{"namespace", &m.namespace, p.namespace, old.Namespace},
-		{"user key", &m.userKey, p.userKey, old.UserKey},
-		{"value", &m.value, p.value, old.Value},
-	} {
-		if part.of == nil {
-			continue
-		}
-		f, err := part.of(part.old)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", part.what, err)
-		}
-		*part.to = f
+	var err error
+	if m.namespace, err = p.namespace(old.Namespace); err != nil {
+		return nil, err
 	}
-	if m.namespace == nil && m.userKey == nil && m.value == nil {
+	if p.userKey != nil {
+		if err = p.userKey(old.UserKey); err != nil {
+			return nil, err
+		}
+	}
+	if p.value != nil {
+		if m.value, err = p.value(old.Value); err != nil {
+			return nil, err
+		}
+	}
+	if m.namespace == nil && m.value == nil {
 		return nil, nil
 	}
 	return m, nil
@@ -71,12 +84,9 @@ func (p parts) migrate(is, was *backend.State) (*migration, error) {
 
 // apply gives the joined key and the stored value of an entry as they should be, valid until the next.
 func (m *migration) apply(e *backend.Entry) (key, value []byte, err error) {
-	to := backend.Entry{State: m.to, KeyGroup: e.KeyGroup, Timestamp: e.Timestamp, Null: e.Null, Key: e.Key}
+	to := backend.Entry{State: m.to, KeyGroup: e.KeyGroup, Timestamp: e.Timestamp, Null: e.Null, Key: e.Key, UserKey: e.UserKey}
 	if to.Namespace, err = m.part(&m.n, m.namespace, e.Namespace); err != nil {
 		return nil, nil, fmt.Errorf("namespace: %w", err)
-	}
-	if to.UserKey, err = m.part(&m.u, m.userKey, e.UserKey); err != nil {
-		return nil, nil, fmt.Errorf("user key: %w", err)
 	}
 	switch {
 	case m.value == nil || e.Null:

@@ -245,7 +245,7 @@ func open[K, N comparable](b *Backend[K], name string, kind backend.Type, ttl *b
 func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend.TTL, namespace serializer.Codec[N], p parts) (*table[K, N], error) {
 	t := &table[K, N]{b: b, state: backend.NewState(meta, b.key.Snapshot()), namespace: namespace}
 	t.ambiguous = backend.Ambiguous(t.state.Key, t.state.Namespace)
-	p.namespace = adapterOf(namespace)
+	p.namespace = namespaceAdapter(namespace)
 	fail := func(err error) (*table[K, N], error) { return nil, fmt.Errorf("state %q: %w", meta.Name, err) }
 	if b.closed {
 		return fail(backend.ErrClosed)

@@ -49,7 +49,7 @@ func openValue[K, N comparable, V any](b *Backend[K], d backend.Descriptor[N, V]
 }
 
 func newValue[K, N comparable, V any](b *Backend[K], name string, kind backend.Type, ttl *backend.TTL, namespace serializer.Codec[N], c serializer.Codec[V]) (*value[K, N, V], error) {
-	t, err := open(b, name, kind, ttl, namespace, c.Snapshot(), parts{value: adapterOf(c)})
+	t, err := open(b, name, kind, ttl, namespace, c.Snapshot(), parts{value: valueAdapter(c, b.now)})
 	return &value[K, N, V]{t, c}, err
 }
 
@@ -98,7 +98,7 @@ func OpenList[K, N comparable, V any](b *Backend[K], d backend.Descriptor[N, V])
 }
 
 func newList[K, N comparable, V any](b *Backend[K], name string, ttl *backend.TTL, namespace serializer.Codec[N], c serializer.Codec[V]) (*list[K, N, V], error) {
-	t, err := open(b, name, backend.TypeList, ttl, namespace, serializer.ForList(c).Snapshot(), parts{value: adapterOf(c)})
+	t, err := open(b, name, backend.TypeList, ttl, namespace, serializer.ForList(c).Snapshot(), parts{value: valueAdapter(c, b.now)})
 	return &list[K, N, V]{t, c}, err
 }
 
@@ -227,7 +227,7 @@ func OpenMap[K, N, U comparable, V any](b *Backend[K], d backend.MapDescriptor[N
 }
 
 func newMap[K, N, U comparable, V any](b *Backend[K], name string, ttl *backend.TTL, namespace serializer.Codec[N], userKey serializer.Codec[U], c serializer.Codec[V]) (*mapState[K, N, U, V], error) {
-	t, err := open(b, name, backend.TypeMap, ttl, namespace, serializer.ForMap(userKey, c).Snapshot(), parts{userKey: adapterOf(userKey), value: adapterOf(c)})
+	t, err := open(b, name, backend.TypeMap, ttl, namespace, serializer.ForMap(userKey, c).Snapshot(), parts{userKey: userKeyCheck(userKey), value: valueAdapter(c, b.now)})
 	return &mapState[K, N, U, V]{table: t, userKey: userKey, codec: c}, err
 }
 
