@@ -39,7 +39,7 @@ var direction = map[string][]string{
 	"tools/drey":          {"backend", "keygroup", "serializer", "metadata", "storage", "storage/s3", "tools"},
 	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "serializer", "storage"},
 	"fuzz":                {"backend", "backend/rocksdb", "serializer", "internal/javaio", "metadata", "storage"},
-	"interop":             {"backend", "backend/rocksdb", "keygroup", "serializer", "metadata", "storage", "storage/s3", "tools"},
+	"interop":             {"backend", "backend/rocksdb", "keygroup", "serializer", "metadata", "state", "storage", "storage/s3", "tools"},
 	"interop/bench":       {"backend", "backend/rocksdb", "metadata", "serializer", "storage", "storage/s3", "tools"},
 }
 
