@@ -37,11 +37,15 @@ type circle struct {
 	now                     int64 // the clock of Go
 	absolute                bool
 	words                   []string // for Circle.java, besides those that follow from the rest
+	goParallelism           int      // when it is written; 0 means 2
 	parallelism             int      // of Flink
 
 	dir    string
 	random *rand.Rand
-	parts  map[string]circlePart
+	parts  map[string]circlePart // by uid; nil means all but the large one
+	wrote  *metadata.Snapshot
+	// inspect looks at what Flink did, besides the state.
+	inspect func(t *testing.T, c *circle, a flinkAnswer)
 }
 
 // circlePart is an operator with its model.
@@ -152,16 +156,7 @@ func (p *keyedPart[K, N]) restore(t *testing.T, c *circle, kind string, files ba
 	b := openGo(t, kind, p.op.key, p.op.hash, c.max, keygroup.RangeOf(0, c.max, 1), backend.SystemClock)
 	s, err := p.op.open(b)
 	fail(err)
-	var handles backend.Handles
-	for _, sub := range op.Subtasks {
-		if sub.State.ManagedKeyed != nil {
-			handles.Managed = append(handles.Managed, sub.State.ManagedKeyed)
-		}
-		if sub.State.RawKeyed != nil {
-			handles.Raw = append(handles.Raw, sub.State.RawKeyed)
-		}
-	}
-	fail(b.Restore(t.Context(), files, handles))
+	fail(b.Restore(t.Context(), files, handlesOf(op)))
 	numbers, spaces := map[K]int{}, map[N]int{}
 	for i := range p.op.keys {
 		numbers[p.op.keyAt(i)] = i
@@ -209,6 +204,19 @@ func (p *keyedPart[K, N]) restore(t *testing.T, c *circle, kind string, files ba
 		}
 	}
 	return all
+}
+
+// handlesOf gives the handles for one subtask that takes the place of all.
+func handlesOf(op *metadata.Operator) (h backend.Handles) {
+	for _, s := range op.Subtasks {
+		if s.State.ManagedKeyed != nil {
+			h.Managed = append(h.Managed, s.State.ManagedKeyed)
+		}
+		if s.State.RawKeyed != nil {
+			h.Raw = append(h.Raw, s.State.RawKeyed)
+		}
+	}
+	return h
 }
 
 // format names the format.
@@ -378,8 +386,9 @@ func (c *circle) write(t *testing.T, v flink) {
 		s.Version = metadata.Version6
 	}
 	for _, uid := range slices.Sorted(maps.Keys(c.parts)) {
-		s.Operators = append(s.Operators, c.parts[uid].write(t, c, 2))
+		s.Operators = append(s.Operators, c.parts[uid].write(t, c, cmp.Or(c.goParallelism, 2)))
 	}
+	c.wrote = s
 	data, err := metadata.Encode(s)
 	if err != nil {
 		t.Fatal(err)
@@ -414,10 +423,11 @@ func (c *circle) line() []string {
 	return append(words, c.words...)
 }
 
-func (c *circle) answer(t *testing.T) flinkAnswer {
+// answer reads what Circle.java says of the run, or of the one of the same job "again".
+func (c *circle) answer(t *testing.T, of string) flinkAnswer {
 	t.Helper()
 	var a flinkAnswer
-	decode(t, read(t, filepath.Join(c.dir+".flink", "shown.json")), &a)
+	decode(t, read(t, filepath.Join(c.dir+".flink", of, "shown.json")), &a)
 	return a
 }
 
@@ -451,6 +461,7 @@ func TestCircle(t *testing.T) {
 					}
 				}
 			}
+			circles = append(circles, nativeCircles()...)
 			table := &circleTable{}
 			runCircles(t, v, circles, table)
 			t.Logf("entries that were compared, Flink %s:\n%s", v, table)
@@ -466,12 +477,14 @@ func runCircles(t *testing.T, v flink, circles []*circle, table *circleTable) {
 	for i, c := range circles {
 		c.dir, c.max, c.now = filepath.Join(dir, fmt.Sprint("savepoint-", i)), []int{128, 300}[i%2], time.Now().UnixMilli()
 		c.random = rand.New(rand.NewPCG(circleSeed(t), uint64(i)))
-		c.parts = map[string]circlePart{
-			"go-string": &keyedPart[string, struct{}]{op: stringOperator()},
-			"go-long":   &keyedPart[int64, serializer.Window]{op: longOperator()},
-			"go-tuple":  &keyedPart[tupleKey, string]{op: tupleOperator()},
-			"go-pojo":   &keyedPart[pojoKey, struct{}]{op: pojoOperator()},
-			"go-op":     &operatorPart{},
+		if c.parts == nil {
+			c.parts = map[string]circlePart{
+				"go-string": &keyedPart[string, struct{}]{op: stringOperator()},
+				"go-long":   &keyedPart[int64, serializer.Window]{op: longOperator()},
+				"go-tuple":  &keyedPart[tupleKey, string]{op: tupleOperator()},
+				"go-pojo":   &keyedPart[pojoKey, struct{}]{op: pojoOperator()},
+				"go-op":     &operatorPart{},
+			}
 		}
 		c.write(t, v)
 		lines = append(lines, c.line())
@@ -481,19 +494,29 @@ func runCircles(t *testing.T, v flink, circles []*circle, table *circleTable) {
 		return
 	}
 	for _, c := range circles {
-		a := c.answer(t)
+		a, again := c.answer(t, ""), flinkAnswer{}
+		if slices.Contains(c.words, "again") {
+			again = c.answer(t, "again")
+		}
 		for uid, p := range c.parts {
 			table.add(c, "Flink", compareShown(t, uid+" in Flink", p.seen(t, a.States[uid]), p.shown()))
 			p.change(c)
 		}
-		s, files := openSnapshot(t, a.Savepoint)
-		for _, kind := range goBackends {
-			for uid, p := range c.parts {
-				at := slices.IndexFunc(s.Operators, func(o metadata.Operator) bool { return o.ID == metadata.UIDHash(uid) })
-				if at < 0 {
-					t.Fatalf("%s is not in Flink's savepoint", uid)
-				}
-				table.add(c, "Go, "+kind, compareShown(t, uid+" in "+kind, p.restore(t, c, kind, files, &s.Operators[at]), p.shown()))
+		last := a.Savepoint
+		if last == "" {
+			last = a.Checkpoints[len(a.Checkpoints)-1]
+		}
+		if c.inspect != nil {
+			c.inspect(t, c, a)
+		}
+		s, files := openSnapshot(t, last)
+		for uid, p := range c.parts {
+			for _, kind := range goBackends {
+				got := p.restore(t, c, kind, files, operatorOf(t, s.Snapshot, uid))
+				table.add(c, "Go, "+kind, compareShown(t, uid+" in "+kind, got, p.shown()))
+			}
+			if slices.Contains(c.words, "again") {
+				table.add(c, "Flink again", compareShown(t, uid+" in Flink again", p.seen(t, again.States[uid]), p.shown()))
 			}
 		}
 	}
@@ -506,11 +529,14 @@ type circleTable struct {
 }
 
 func (b *circleTable) add(c *circle, restored string, same map[string]int) {
-	compressed := "plain"
+	how := ""
 	if c.o.Compress {
-		compressed = "snappy"
+		how = "snappy "
 	}
-	row := fmt.Sprintf("%s\t%s\t%s\t%s\t%s", c.goBackend, c.format(), compressed, c.flinkBackend, restored)
+	if slices.Contains(c.words, "claim") {
+		how += "claimed"
+	}
+	row := fmt.Sprintf("%s\t%s\t%s\t%d-%d-1\t%s\t%s", c.goBackend, c.format(), how, cmp.Or(c.goParallelism, 2), c.parallelism, c.flinkBackend, restored)
 	if b.cells[row] == nil {
 		b.rows = append(b.rows, row)
 		if b.cells == nil {
@@ -533,7 +559,7 @@ func (b *circleTable) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	columns := slices.Sorted(maps.Keys(names))
-	fmt.Fprintf(w, "Go\tformat\t\tFlink\trestored by\t%s\n", strings.Join(columns, "\t"))
+	fmt.Fprintf(w, "Go\tformat\t\tsubtasks\tFlink\trestored by\t%s\n", strings.Join(columns, "\t"))
 	for _, row := range b.rows {
 		fmt.Fprint(w, row)
 		for _, s := range columns {

@@ -167,7 +167,8 @@ final class Circle {
 
     /**
      * For every line - SNAPSHOT, OUT, then words - restores the snapshot and writes OUT/shown.json. The words: PARTS,
-     * change, claim, canonical and native (take a savepoint), checkpoints=N, K=V (settings of the job).
+     * change, claim, canonical and native (take a savepoint), checkpoints=N, K=V (settings of the job), again (another
+     * job restores the last checkpoint and writes OUT/again/shown.json).
      */
     static int runMany(List<List<String>> lines) throws Exception {
         int failed = 0;
@@ -181,7 +182,14 @@ final class Circle {
                         first = run;
                         cluster = run.cluster;
                     }
-                    run(run, l);
+                    List<String> checkpoints = run(run, l);
+                    if (l.contains("again")) {
+                        List<String> again = new ArrayList<>(l);
+                        again.set(0, checkpoints.get(checkpoints.size() - 1));
+                        again.set(1, l.get(1) + "/again");
+                        again.removeIf(w -> List.of("again", "change", "claim").contains(w) || w.startsWith("checkpoints="));
+                        run(prepare(again, cluster), again);
+                    }
                     System.out.println("OK " + l.get(0));
                 } catch (Throwable e) {
                     failed++;
@@ -205,6 +213,7 @@ final class Circle {
         Map<String, String> conf = new TreeMap<>();
         conf.put("execution.checkpointing.dir", "file://" + l.get(1) + "/ckpt");
         conf.put("execution.checkpointing.data-inline-threshold", "0b");
+        conf.put(Cases.RETAINED, "2");
         for (String word : l.subList(3, l.size())) {
             String[] kv = word.split("=", 2);
             if (kv.length == 2 && kv[0].contains(".")) {
@@ -218,7 +227,7 @@ final class Circle {
         return new Run(parts, conf, id, l.get(0), l.contains("claim") ? "CLAIM" : "NO_CLAIM", cluster);
     }
 
-    private static void run(Run run, List<String> l) throws Exception {
+    private static List<String> run(Run run, List<String> l) throws Exception {
         File out = new File(l.get(1));
         out.mkdirs();
         run.submit();
@@ -243,5 +252,6 @@ final class Circle {
         result.put("states", shown);
         result.put("databases", databases);
         Files.writeString(new File(out, "shown.json").toPath(), Main.JSON.writeValueAsString(result));
+        return checkpoints;
     }
 }
