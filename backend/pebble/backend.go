@@ -44,6 +44,8 @@ type Options[K comparable] struct {
 	Configure func(*pebble.Options)
 	// ConfigureState, if not nil, is called once for each state, by name, when it is first opened or restored.
 	ConfigureState func(name string, o *StateOptions)
+	// Metrics are which metrics of the database are shown, and where.
+	Metrics MetricsOptions
 	// Logger is told what the database has to say; nil means nobody is.
 	Logger *slog.Logger
 }
@@ -61,6 +63,7 @@ type Backend[K comparable] struct {
 	tuned   *pebble.Options // what the database was opened with
 	filter  *stateFilter
 	share   *share
+	metrics *collector // nil if none are shown
 	memory  *Memory // to be closed with the backend; nil if it is the slot's
 
 	current  K
@@ -153,8 +156,19 @@ func (b *Backend[K]) openShared() (err error) {
 	if b.o.Configure != nil {
 		b.o.Configure(b.tuned)
 	}
+	if b.metrics, err = newCollector(b.o.Metrics, b.share.m.o.Size); err != nil {
+		return err
+	}
+	if b.metrics != nil {
+		b.metrics.events.listen(b.tuned)
+	}
 	if b.db, err = pebble.Open(b.o.Dir, b.tuned); err != nil {
 		return fmt.Errorf("%s: %w", b.o.Dir, err)
+	}
+	if b.metrics != nil {
+		if err := b.metrics.open(b.db); err != nil {
+			return errors.Join(err, b.db.Close(), os.RemoveAll(b.o.Dir))
+		}
 	}
 	b.share.opened(b.db)
 	return nil
@@ -504,6 +518,7 @@ func (b *Backend[K]) Close() error {
 		_ = it.Close() // what went wrong in it is of no use any more
 	}
 	b.walks = nil
+	b.metrics.close()
 	b.share.opened(nil)
 	err := b.db.Close()
 	b.share.leave()

@@ -27,7 +27,7 @@ import (
 // margin is by how much of the budget the memory may be above it, as CONFIG.md says.
 const margin = 0.15
 
-// loader writes to the states of a backend, and reads them.
+// loader writes to the twenty states of a backend, and reads them.
 type loader struct {
 	b      *pebble.Backend[string]
 	values []backend.Value[struct{}, []byte]
@@ -36,9 +36,9 @@ type loader struct {
 	dir    string // for snapshots
 }
 
-func newLoader(t testing.TB, memory *pebble.Memory, seed uint64, values, maps int) *loader {
+func newLoader(t testing.TB, memory *pebble.Memory, seed uint64) *loader {
 	l := &loader{b: openAt(t, filepath.Join(t.TempDir(), "db"), memory, backendtest.All, nil), random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir()}
-	for i := range values {
+	for i := range 15 {
 		v, err := pebble.OpenValue(l.b, backend.Descriptor[struct{}, []byte]{
 			Name: fmt.Sprint("value", i), Namespace: serializer.ForVoidNamespace(), Value: serializer.ForBytes(),
 		})
@@ -47,7 +47,7 @@ func newLoader(t testing.TB, memory *pebble.Memory, seed uint64, values, maps in
 		}
 		l.values = append(l.values, v)
 	}
-	for i := range maps {
+	for i := range 5 {
 		m, err := pebble.OpenMap(l.b, backend.MapDescriptor[struct{}, int64, []byte]{
 			Name: fmt.Sprint("map", i), Namespace: serializer.ForVoidNamespace(), UserKey: serializer.ForLong(), Value: serializer.ForBytes(),
 		})
@@ -191,15 +191,15 @@ func resident() int64 {
 // load runs four backends of twenty states each on a memory, the last one opened while the others are under load, then
 // closed, and one more opened in its place.
 func load(t testing.TB, memory *pebble.Memory, steps int) (before, most peak) {
-	first := newLoader(t, memory, 0, 15, 5)
+	first := newLoader(t, memory, 0)
 	before = peak{manual: manual(first.b), resident: resident()}
 	stop := sample(memory, first.b)
 	g, ctx := errgroup.WithContext(t.Context())
-	for _, l := range []*loader{first, newLoader(t, memory, 1, 15, 5), newLoader(t, memory, 2, 15, 5)} {
+	for _, l := range []*loader{first, newLoader(t, memory, 1), newLoader(t, memory, 2)} {
 		g.Go(func() error { return l.run(ctx, steps) })
 	}
 	for seed := range uint64(2) {
-		l := newLoader(t, memory, 10+seed, 15, 5)
+		l := newLoader(t, memory, 10+seed)
 		if err := errors.Join(l.run(t.Context(), steps/2), l.b.Close()); err != nil {
 			t.Error(err)
 		}
