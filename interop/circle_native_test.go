@@ -35,7 +35,25 @@ func nativeCircles() []*circle {
 				words: []string{"change", "canonical"},
 			})
 	}
-	return circles
+	return append(circles, &circle{
+		goBackend: "pebble", flinkBackend: "rocksdb", o: native, goParallelism: 1, parallelism: 1, inspect: checkLarge,
+		parts: map[string]circlePart{"go-large": &largePart{}},
+		words: []string{"change", "checkpoints=1", "execution.checkpointing.incremental=true"},
+	})
+}
+
+// checkLarge demands that a state has several tables.
+func checkLarge(t *testing.T, c *circle, a flinkAnswer) {
+	t.Helper()
+	checkOpened(t, c, a)
+	families := map[string]int{}
+	for _, table := range a.Databases["go-large/0"].Tables {
+		families[table.Family]++
+	}
+	t.Logf("tables of the large state: %v", families)
+	if families["value"] < 3 {
+		t.Error("too few")
+	}
 }
 
 // tablesOf gives the tables in a handle by their names in the database.
