@@ -78,6 +78,20 @@ func AdaptValue[V any](c serializer.Codec[V], old *serializer.Snapshot, now Cloc
 	return a.Read, nil
 }
 
+// Managed gives the state as a backend holds it: timers of raw keyed state become a queue, as which they
+// stand in all files but the native ones of a RocksDB backend with timers on the heap. The error unwraps to
+// [serializer.ErrUnsupported] if it is other raw keyed state.
+func (s *State) Managed() (*State, error) {
+	switch {
+	case !s.Raw:
+		return s, nil
+	case s.Type != TypeTimers:
+		return nil, fmt.Errorf("raw keyed state that is no timers belongs to its operator, not to the backend: %w", serializer.ErrUnsupported)
+	}
+	meta := NewTimersMeta(s.Meta.Name, serializer.TimerSnapshot(s.parts.Key, s.parts.Namespace))
+	return NewState(&meta, s.parts.Key), nil
+}
+
 // Parts are the serializers of what the entries of a state are made of, each nil if there is none.
 type Parts struct {
 	Key, Namespace, UserKey, Value *serializer.Snapshot

@@ -223,6 +223,7 @@ func (f *rawFile) queue(name string, key, namespace *serializer.Snapshot) *State
 		s = &State{
 			Meta: &StateMeta{Name: name, Kind: KindPriorityQueue, Serializers: []NamedSnapshot{{SerializerKey, key}, {SerializerNamespace, namespace}}},
 			Type: TypeTimers, Key: serializer.Of(key), Namespace: serializer.Of(namespace), Raw: true, known: true,
+			parts: Parts{Key: key, Namespace: namespace},
 		}
 		f.states[name] = s
 	}

@@ -117,6 +117,9 @@ type Snapshot interface {
 	// the backend has no states. Files that were written are deleted if it
 	// fails. It releases the snapshot.
 	Write(ctx context.Context, t Target) (metadata.Keyed, error)
+	// Raw is raw keyed state that Write wrote besides: the timers, in FormatRocksDB, of a backend on Pebble that has them on
+	// the heap; nil if there is none.
+	Raw() metadata.Keyed
 	// Release gives the snapshot up. It is safe to call it again, and after Write.
 	Release()
 }

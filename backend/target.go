@@ -124,5 +124,13 @@ func (s *TargetStream) Abort() {
 	s.done = true
 }
 
+// Discard gives the stream up and removes its file, also if it was committed.
+func (s *TargetStream) Discard() {
+	s.Abort()
+	if s.file != nil {
+		_ = s.target.FS.Delete(context.WithoutCancel(s.ctx), storage.Join(s.target.Dir, s.name))
+	}
+}
+
 // NewHandleID is a random identity of a handle of keyed state (StateHandleID).
 func NewHandleID() metadata.Text { return metadata.Text(uuid.NewString()) }

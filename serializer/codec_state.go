@@ -36,10 +36,15 @@ type TimerValue[K, N any] struct {
 	Namespace N
 }
 
+// TimerSnapshot is the snapshot of TimerSerializer for timers whose keys and namespaces have these.
+func TimerSnapshot(key, namespace *Snapshot) *Snapshot {
+	return compositeSnapshot(operators+"TimerSerializerSnapshot", 2, nil, key, namespace)
+}
+
 // ForTimer is TimerSerializer. Timers sort by their bytes as by time.
 func ForTimer[K, N any](key Codec[K], namespace Codec[N]) Codec[TimerValue[K, N]] {
 	return &codec[TimerValue[K, N]]{
-		snapshot: compositeSnapshot(operators+"TimerSerializerSnapshot", 2, nil, key.Snapshot(), namespace.Snapshot()),
+		snapshot: TimerSnapshot(key.Snapshot(), namespace.Snapshot()),
 		len:      sum(8, key.Len(), namespace.Len()),
 		write: func(out *Output, v TimerValue[K, N]) {
 			out.I64(v.Timestamp ^ -1<<63)

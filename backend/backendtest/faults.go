@@ -131,7 +131,7 @@ func testIncompatible(t *testing.T, open Opener) {
 }
 
 // written is a handle of one list whose only entry is of this key in this key group.
-func written(t tb, keys *serializer.Snapshot, key []byte, group int, list string) metadata.Keyed {
+func written(t tb, keys *serializer.Snapshot, key []byte, group int, list string) backend.Handles {
 	t.Helper()
 	var file bytes.Buffer
 	meta := backend.NewStateMeta("list", backend.TypeList, serializer.ForVoidNamespace().Snapshot(), serializer.ForList(serializer.ForByte()).Snapshot())
@@ -141,7 +141,9 @@ func written(t tb, keys *serializer.Snapshot, key []byte, group int, list string
 	must(t, w.Entry(0, joined, []byte(list)))
 	offsets, _, err := w.Close()
 	must(t, err)
-	return &metadata.KeyGroups{Form: metadata.KeyGroupsSavepoint, KeyGroupOffsets: offsets, Delegate: &metadata.ByteStream{Name: "file", Data: file.Bytes()}}
+	return backend.Handles{Managed: []metadata.Keyed{
+		&metadata.KeyGroups{Form: metadata.KeyGroupsSavepoint, KeyGroupOffsets: offsets, Delegate: &metadata.ByteStream{Name: "file", Data: file.Bytes()}},
+	}}
 }
 
 // testForeign restores files that these backends don't write.

@@ -62,7 +62,7 @@ func inhabit(t tb, b backend.Keyed[string]) *world {
 	w.mean, errs[5] = state.OpenAggregating(b, average("mean"))
 	w.event, errs[6] = state.OpenTimers(b, backend.TimersDescriptor[string]{Service: "timers", Namespace: serializer.ForString()})
 	w.processing, errs[7] = state.OpenTimers(b, backend.TimersDescriptor[serializer.Window]{
-		Service: "timers", Domain: backend.ProcessingTime, Namespace: serializer.ForTimeWindow(),
+		Service: "windows", Domain: backend.ProcessingTime, Namespace: serializer.ForTimeWindow(),
 	})
 	w.agedValue, errs[8] = state.OpenValue(b, agedValue)
 	w.agedList, errs[9] = state.OpenList(b, agedList)

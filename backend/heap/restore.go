@@ -85,8 +85,9 @@ func (t *target[K]) load(e *backend.Entry, first int) error {
 
 // target finds where a state of a file goes, and checks that it can go there.
 func (b *Backend[K]) target(s *backend.State) (*target[K], error) {
-	if s.Raw && s.Type != backend.TypeTimers {
-		return nil, fmt.Errorf("raw keyed state that is no timers belongs to its operator, not to the backend: %w", serializer.ErrUnsupported)
+	s, err := s.Managed()
+	if err != nil {
+		return nil, err
 	}
 	if err := backend.SameKeys(b.key, s.Parts().Key); err != nil {
 		return nil, err

@@ -54,6 +54,9 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 	return s, nil
 }
 
+// Raw is that of [backend.Snapshot]; there is none.
+func (s *snapshot) Raw() metadata.Keyed { return nil }
+
 // Release is that of [backend.Snapshot].
 func (s *snapshot) Release() {
 	s.over = true

@@ -37,6 +37,8 @@ type Options[K comparable] struct {
 	Dir string
 	// Memory is what the backends of a slot share; nil means one of [DefaultMemory] for this backend alone.
 	Memory *Memory
+	// Timers says where timers are held.
+	Timers TimerStore
 	// Tuning are the options of the database.
 	Tuning Tuning
 	// Configure, if not nil, may change the options of the database last. It must leave its caches
@@ -74,6 +76,7 @@ type Backend[K comparable] struct {
 
 	states []slot
 	byName map[string]int
+	timers heapTimers
 	loaded bool
 	closed bool
 	live   snapshots
@@ -284,7 +287,11 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 			return fail(fmt.Errorf("it was opened before: %w", backend.ErrState))
 		}
 		m, err := p.migrate(t.state, b.states[no].state)
-		if err == nil && m != nil {
+		switch {
+		case err != nil || m == nil:
+		case b.onHeap(no):
+			err = b.rewriteHeap(no, m)
+		default:
 			err = b.rewrite(no, m)
 		}
 		if err != nil {
@@ -344,6 +351,9 @@ func (b *Backend[K]) end(it *pebble.Iterator) error {
 
 // scan calls f for the entries of a state in a key group, with the database's key. An error of f ends it.
 func (b *Backend[K]) scan(r pebble.Reader, no, group int, f func(e *backend.Entry, at []byte) error) error {
+	if b.onHeap(no) {
+		return b.scanHeap(no, group, f)
+	}
 	prefix := appendPrefix(nil, group, no)
 	it, err := b.walk(r, prefix, after(prefix))
 	if err != nil {
@@ -405,6 +415,12 @@ func (b *Backend[K]) Len(state string) (int64, error) {
 		return 0, err
 	}
 	n := int64(0)
+	if b.onHeap(no) {
+		for g := b.groups.Start; g <= b.groups.End; g++ {
+			_ = b.scanHeap(no, g, func(*backend.Entry, []byte) error { n++; return nil })
+		}
+		return n, nil
+	}
 	for g := b.groups.Start; g <= b.groups.End; g++ {
 		prefix := appendPrefix(nil, g, no)
 		it, err := b.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})

@@ -30,6 +30,29 @@ func openAt(t testing.TB, dir string, memory *pebble.Memory, groups keygroup.Ran
 	return b
 }
 
+// Timers on the heap, whose snapshots are restored with timers in the database and the other way round.
+func TestBackendWithTimersOnHeap(t *testing.T) {
+	memory, err := pebble.NewMemory(pebble.MemoryOptions{Size: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(memory.Close)
+	opener := func(timers pebble.TimerStore) backendtest.Opener {
+		return func(t testing.TB, groups keygroup.Range, clock backend.Clock) backend.Keyed[string] {
+			b, err := pebble.Open(serializer.ForString(), pebble.Options[string]{
+				MaxParallelism: backendtest.MaxParallelism, KeyGroups: groups, Clock: clock,
+				Dir: filepath.Join(t.TempDir(), "db"), Memory: memory, Timers: timers,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { b.Close() })
+			return b
+		}
+	}
+	backendtest.Run(t, opener(pebble.TimersOnHeap), map[string]backendtest.Opener{"timers in the database": opener(pebble.TimersInDatabase)})
+}
+
 func TestBackend(t *testing.T) {
 	memory, err := pebble.NewMemory(pebble.MemoryOptions{Size: 16 << 20})
 	if err != nil {

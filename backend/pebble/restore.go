@@ -32,7 +32,12 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 	b.loaded = true
 	in := newIngest(b.db, b.tuned, b.o.Dir, b.o.MaxSize)
 	defer in.abort()
-	take := func(t *target, e *backend.Entry) error { return in.take(ctx, t, e) }
+	take := func(t *target, e *backend.Entry) error {
+		if b.onHeap(t.no) {
+			return b.takeHeap(t, e)
+		}
+		return in.take(ctx, t, e)
+	}
 	err := h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error {
 		return backend.LoadEntries(ctx, b.subtask, r, b.target, take)
 	})
@@ -61,8 +66,9 @@ type target struct {
 
 // target finds where a state of a file goes, and checks that it can go there.
 func (b *Backend[K]) target(s *backend.State) (*target, error) {
-	if s.Raw && s.Type != backend.TypeTimers {
-		return nil, fmt.Errorf("raw keyed state that is no timers belongs to its operator, not to the backend: %w", serializer.ErrUnsupported)
+	s, err := s.Managed()
+	if err != nil {
+		return nil, err
 	}
 	if err := backend.SameKeys(b.key, s.Parts().Key); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/tidwall/btree"
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/metadata"
@@ -22,10 +23,14 @@ const keyedVersion = 6
 // snapshot is the state of a backend as it was.
 type snapshot struct {
 	header backend.KeyedHeader
+	index  []int // of each state in the header, -1 if it is raw keyed state
 	states []slot
 	now    int64
 	o      backend.StateFilesOptions
 	live   *snapshots
+	timers *btree.Set[string] // those on the heap
+	apart  bool               // they are raw keyed state
+	raw    metadata.Keyed     // what was written of them
 
 	mu    sync.Mutex
 	db    *pebble.Snapshot        // nil after Release
@@ -76,8 +81,17 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 		return nil, fmt.Errorf("format %d: not known", o.Format)
 	}
 	s := &snapshot{
-		header: backend.KeyedHeader{Version: keyedVersion, Compressed: o.Compress, Key: b.key.Snapshot(), States: b.States()},
-		states: slices.Clone(b.states), now: b.now(), live: &b.live, db: b.db.NewSnapshot(),
+		header: backend.KeyedHeader{Version: keyedVersion, Compressed: o.Compress, Key: b.key.Snapshot()},
+		states: slices.Clone(b.states), now: b.now(), live: &b.live, db: b.db.NewSnapshot(), timers: b.timers.Copy(),
+	}
+	s.apart = o.Format == backend.FormatRocksDB && b.o.Timers == TimersOnHeap
+	for no, meta := range b.States() {
+		if s.apart && b.onHeap(no) {
+			s.index = append(s.index, -1)
+			continue
+		}
+		s.index = append(s.index, len(s.header.States))
+		s.header.States = append(s.header.States, meta)
 	}
 	s.o = backend.StateFilesOptions{
 		Header: &s.header, KeyGroups: b.groups, MaxParallelism: b.o.MaxParallelism, Checkpoint: checkpoint, MaxSize: b.o.MaxSize, SnapshotOptions: o,
@@ -135,6 +149,9 @@ func (s *snapshot) begin(ctx context.Context) (_ context.Context, end func(), er
 	}, nil
 }
 
+// Raw is that of [backend.Snapshot].
+func (s *snapshot) Raw() metadata.Keyed { return s.raw }
+
 // Write is that of [backend.Snapshot].
 func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed, error) {
 	ctx, end, err := s.begin(ctx)
@@ -151,7 +168,18 @@ func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed,
 	}
 	defer files.Abort()
 	var h metadata.Keyed
-	if err = s.write(ctx, files); err == nil {
+	err = s.write(ctx, files)
+	if err == nil && s.apart {
+		raw := t.Create(ctx)
+		defer func() {
+			if err != nil {
+				raw.Discard()
+				s.raw = nil
+			}
+		}()
+		s.raw, err = s.writeRaw(ctx, raw)
+	}
+	if err == nil {
 		h, err = files.Commit()
 	}
 	if err != nil && errors.Is(context.Cause(ctx), backend.ErrClosed) {
@@ -166,18 +194,23 @@ func (s *snapshot) write(ctx context.Context, w backend.StateFiles) error {
 	for i := range s.states {
 		trim[i] = newTrimmer(&s.states[i], s.now, s.o.MaxSize)
 	}
-	it, err := s.db.NewIterWithContext(ctx, nil)
+	db, err := s.db.NewIterWithContext(ctx, nil)
 	if err != nil {
 		return err
 	}
 	group, n := -1, 0
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
+	timers := s.timers
+	if s.apart {
+		timers = new(btree.Set[string])
+	}
+	it := &cursor{db: db, timers: timers.Iter()}
+	for ok := it.first(); ok && err == nil; ok = it.next() {
 		if n++; n%1024 == 0 {
 			if err = ctx.Err(); err != nil {
 				break
 			}
 		}
-		key := it.Key()
+		key := it.key()
 		g, no := int(binary.BigEndian.Uint16(key)), int(binary.BigEndian.Uint16(key[2:]))
 		if g != group {
 			group = g
@@ -186,7 +219,7 @@ func (s *snapshot) write(ctx context.Context, w backend.StateFiles) error {
 			}
 		}
 		var value []byte
-		if value, err = it.ValueAndErr(); err != nil {
+		if value, err = it.value(); err != nil {
 			break
 		}
 		if trim[no] != nil {
@@ -195,9 +228,9 @@ func (s *snapshot) write(ctx context.Context, w backend.StateFiles) error {
 				continue
 			}
 		}
-		err = w.Entry(no, key[prefixLen:], value)
+		err = w.Entry(s.index[no], key[prefixLen:], value)
 	}
-	if failed := it.Close(); err == nil {
+	if failed := db.Close(); err == nil {
 		err = failed
 	}
 	return err

@@ -8,8 +8,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/serializer"
 )
@@ -24,6 +22,7 @@ type timers[K, N comparable] struct {
 	groups []timerGroup // by index of key group
 	order  []int        // heap of indexes of groups by their first timer; those without one are last
 	place  []int        // by group: where it is in order
+	heap   bool         // the timers are in memory
 	buf    []byte
 }
 
@@ -44,7 +43,7 @@ func OpenTimers[K, N comparable](b *Backend[K], d backend.TimersDescriptor[N]) (
 		return nil, err
 	}
 	n := b.groups.Len()
-	q := &timers[K, N]{table: t, groups: make([]timerGroup, n), order: make([]int, n), place: make([]int, n)}
+	q := &timers[K, N]{table: t, groups: make([]timerGroup, n), order: make([]int, n), place: make([]int, n), heap: b.o.Timers == TimersOnHeap}
 	q.forget()
 	b.states[t.no].queue = q
 	return q, nil
@@ -82,7 +81,7 @@ func (t *timers[K, N]) Register(n N, timestamp int64) error {
 	if err != nil {
 		return err
 	}
-	if err := t.b.set(key, nil); err != nil {
+	if err := t.put(key); err != nil {
 		return t.wrap(err)
 	}
 	index := t.b.group - t.b.groups.Start
@@ -112,7 +111,7 @@ func (t *timers[K, N]) Delete(n N, timestamp int64) error {
 	if err != nil {
 		return err
 	}
-	if err := t.b.delete(key); err != nil {
+	if err := t.remove(key); err != nil {
 		return t.wrap(err)
 	}
 	index := t.b.group - t.b.groups.Start
@@ -130,19 +129,17 @@ func (t *timers[K, N]) fill(index int) error {
 	if len(g.first) > 0 || !g.more {
 		return nil
 	}
-	it, err := t.b.db.NewIter(&pebble.IterOptions{LowerBound: g.from, UpperBound: after(appendPrefix(nil, t.b.groups.Start+index, t.no))})
-	if err != nil {
-		return err
-	}
 	g.more = false
-	for ok := it.First(); ok; ok = it.Next() {
+	err := t.from(index, g.from, func(key []byte) bool {
+		key = bytes.Clone(key)
 		if len(g.first) == timersCached {
-			g.more, g.from = true, bytes.Clone(it.Key())
-			break
+			g.more, g.from = true, key
+			return false
 		}
-		g.first = append(g.first, bytes.Clone(it.Key()))
-	}
-	if err := it.Close(); err != nil {
+		g.first = append(g.first, key)
+		return true
+	})
+	if err != nil {
 		// What was read may not be all.
 		g.first, g.more = nil, true
 		return err
@@ -256,7 +253,7 @@ func (t *timers[K, N]) pop(timestamp int64) (v serializer.TimerValue[K, N], ok b
 	if v, err = t.decode(key); err != nil {
 		return v, false, t.wrap(err)
 	}
-	if err := t.b.delete(key); err != nil {
+	if err := t.remove(key); err != nil {
 		return v, false, t.wrap(err)
 	}
 	g.first = g.first[1:]
