@@ -111,7 +111,7 @@ func (w *TimersWriter) KeyGroup(timers [][][]byte) error {
 // Close ends the state and gives where its key groups begin, and its size in bytes.
 func (w *TimersWriter) Close() (metadata.KeyGroupOffsets, int64, error) {
 	if w.err == nil && w.next < len(w.offsets.Offsets) {
-		w.refuse("%d key groups of %v", w.next, w.offsets.Range())
+		w.fail(fmt.Errorf("%d key groups of %v", w.next, w.offsets.Range()))
 	}
 	size, err := w.end()
 	return w.offsets, size, err
