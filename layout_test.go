@@ -40,7 +40,10 @@ var direction = map[string][]string{
 	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "serializer", "storage"},
 	"fuzz":                {"backend", "backend/rocksdb", "serializer", "internal/javaio", "metadata", "storage"},
 	"interop":             {"backend", "backend/rocksdb", "keygroup", "serializer", "metadata", "state", "storage", "storage/s3", "tools"},
-	"interop/bench":       {"backend", "backend/rocksdb", "metadata", "serializer", "storage", "storage/s3", "tools"},
+	"interop/bench": {
+		"backend", "backend/backendtest", "backend/heap", "backend/pebble", "backend/rocksdb", "metadata", "serializer", "state",
+		"storage", "storage/s3", "tools",
+	},
 }
 
 // testsToo are packages that every test may import.

@@ -31,6 +31,9 @@ const usage = `usage: bench meta SECONDS FILE...   load, map and store these _me
        bench rocks SECONDS DIR         scan the RocksDBs below DIR, in laps
        bench exec WHAT PATH ENTRIES COMMAND...   run a process that reads PATH, print its CPU time and peak memory
        bench state-table LINES...      the Markdown tables of run-state.sh
+       bench state heap|pebble WORKDIR REGEX LAPS CALLS   state access on a backend, in laps of that many calls
+       bench snap heap|pebble WORKDIR KEYS LAPS   snapshots and restores of a backend
+       bench backend-table LINES...    the Markdown tables of run-backend.sh
        bench depot [OPTIONS] ROOT      make a tree of checkpoints, on local disk or S3; -h for the options
        bench audit [OPTIONS] DREY ROOT measure drey audit and drey gc on such a tree, beside bare listings`
 
@@ -74,12 +77,38 @@ func run(args []string) error {
 		return process(args[1], args[2], entries, args[4:])
 	case len(args) >= 2 && args[0] == "state-table":
 		return stateTable(os.Stdout, args[1:])
+	case len(args) == 6 && args[0] == "state":
+		n, err := numbers(args[4:])
+		if err != nil {
+			return err
+		}
+		return benchState(args[1], args[2], args[3], n[0], n[1])
+	case len(args) == 5 && args[0] == "snap":
+		n, err := numbers(args[3:])
+		if err != nil {
+			return err
+		}
+		s := snapBench{backends: backends{kind: args[1], work: args[2]}, keys: int64(n[0]), laps: n[1]}
+		return s.run(context.Background())
+	case len(args) >= 2 && args[0] == "backend-table":
+		return backendTable(os.Stdout, args[1:])
 	case len(args) >= 1 && args[0] == "audit":
 		return benchAudit(args[1:])
 	case len(args) >= 1 && args[0] == "depot":
 		return makeDepot(context.Background(), args[1:])
 	}
 	return errors.New(usage)
+}
+
+func numbers(args []string) ([]int, error) {
+	n := make([]int, len(args))
+	for i, a := range args {
+		var err error
+		if n[i], err = strconv.Atoi(a); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
 }
 
 // line is a measurement of either side; the Java side has more fields.
