@@ -2,7 +2,6 @@ package heap
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/drey-state/drey/backend"
@@ -91,13 +90,6 @@ func (f listForm[E]) load(_ *backend.Entry, in *serializer.Input, r *restored, v
 	return v, filled(in)
 }
 
-// userMap is the map of one key and namespace.
-type userMap[U comparable, V any] struct {
-	m map[U]V
-	// epoch is that of the table when the map was made. Snapshots of later epochs may read it.
-	epoch uint64
-}
-
 // mapForm is that of map state.
 type mapForm[U comparable, V any] struct {
 	userKey serializer.Codec[U]
@@ -108,16 +100,16 @@ type mapForm[U comparable, V any] struct {
 
 func (f mapForm[U, V]) isNull(v V) bool { return f.null != nil && f.null(v) }
 
-func (f mapForm[U, V]) entries(out *serializer.Output, v *userMap[U, V], yield func(userKey, value []byte) bool) bool {
-	for u, w := range v.m {
+func (f mapForm[U, V]) entries(out *serializer.Output, v userMap[U, V], yield func(userKey, value []byte) bool) bool {
+	for _, e := range v.entries {
 		out.Reset()
-		f.userKey.Write(out, u)
+		f.userKey.Write(out, e.Key)
 		n := out.Len()
-		if f.isNull(w) {
+		if f.isNull(e.Value) {
 			out.Bool(true)
 		} else {
 			out.Bool(false)
-			f.value.Write(out, w)
+			f.value.Write(out, e.Value)
 		}
 		if out.Err() != nil || !yield(out.Bytes()[:n:n], out.Bytes()[n:]) {
 			return false
@@ -126,30 +118,26 @@ func (f mapForm[U, V]) entries(out *serializer.Output, v *userMap[U, V], yield f
 	return true
 }
 
-func (f mapForm[U, V]) native(out *serializer.Output, v *userMap[U, V]) {
-	out.Length(len(v.m))
-	for u, w := range v.m {
-		f.userKey.Write(out, u)
-		if f.isNull(w) {
+func (f mapForm[U, V]) native(out *serializer.Output, v userMap[U, V]) {
+	out.Length(len(v.entries))
+	for _, e := range v.entries {
+		f.userKey.Write(out, e.Key)
+		if f.isNull(e.Value) {
 			out.Bool(true)
 			continue
 		}
 		out.Bool(false)
-		f.value.Write(out, w)
+		f.value.Write(out, e.Value)
 	}
 }
 
-func (f mapForm[U, V]) trim(v *userMap[U, V], dead deadline) (live *userMap[U, V], changed, ok bool) {
-	expired := func(_ U, w V) bool { return dead(f.used(w)) }
-	for u, w := range v.m {
-		if !expired(u, w) {
-			continue
-		}
-		live := &userMap[U, V]{maps.Clone(v.m), v.epoch}
-		maps.DeleteFunc(live.m, expired)
-		return live, true, len(live.m) > 0
+func (f mapForm[U, V]) trim(v userMap[U, V], dead deadline) (live userMap[U, V], changed, ok bool) {
+	expired := func(w V) bool { return dead(f.used(w)) }
+	if !v.any(expired) {
+		return v, false, true
 	}
-	return v, false, true
+	live = v.where(v.epoch, expired)
+	return live, true, len(live.entries) > 0
 }
 
 func (f mapForm[U, V]) adapt(old backend.Parts, r *restored) error {
@@ -159,10 +147,7 @@ func (f mapForm[U, V]) adapt(old backend.Parts, r *restored) error {
 	return adaptValue(f.value, old.Value, r)
 }
 
-func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored, v *userMap[U, V], more bool) (*userMap[U, V], error) {
-	if !more {
-		v = &userMap[U, V]{m: map[U]V{}}
-	}
+func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored, v userMap[U, V], _ bool) (userMap[U, V], error) {
 	var w V
 	switch {
 	case !e.Null:
@@ -178,9 +163,9 @@ func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored,
 	if err := filled(in); err != nil {
 		return v, fmt.Errorf("user key: %w", err)
 	}
-	if _, ok := v.m[u]; ok {
+	if v.find(u) >= 0 {
 		return v, fmt.Errorf("%w: a user key that comes twice", serializer.ErrCorrupt)
 	}
-	v.m[u] = w
+	v.add(u, w)
 	return v, nil
 }

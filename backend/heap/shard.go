@@ -2,27 +2,25 @@ package heap
 
 import (
 	"iter"
-	"maps"
 	"sync/atomic"
 )
 
 // id is what a table finds a value by, within a key group.
 type id[K, N comparable] struct {
+	namespace N // is often of no size, which at the end would take up room
 	key       K
-	namespace N
 }
 
 // shard holds the values of one key group. Snapshots read it while it is
-// written: taking one freezes the maps that are there and puts an empty one on
-// top, which takes the writes. When the last snapshot that needs them is gone, the maps become one again,
+// written: taking one freezes the tables that are there and puts an empty one on
+// top, which takes the writes. When the last snapshot that needs them is gone, the tables become one again,
 // at the next access. So taking a snapshot costs the same whatever the size, and only what is written meanwhile
 // is held twice.
 type shard[K, N comparable, V any] struct {
-	base  map[id[K, N]]V
-	upper []map[id[K, N]]cell[V] // the last one takes the writes, and may be nil
+	base  hash[K, N, V]
+	upper []*hash[K, N, cell[V]] // the last one takes the writes
 	n     int                    // number of values, if there are uppers
-	most  int                    // number of values that base has room for
-	pins  *atomic.Int32          // readers of the maps that are frozen; nil if there were none yet
+	pins  *atomic.Int32          // readers of the tables that are frozen; nil if there were none yet
 }
 
 // cell is a value that was written since a snapshot, or its removal.
@@ -31,109 +29,126 @@ type cell[V any] struct {
 	gone bool
 }
 
-// mostUppers is how many maps lie above each other at most. Beyond it, as when
+// mostUppers is how many tables lie above each other at most. Beyond it, as when
 // snapshots overlap without end, they are copied into one.
 const mostUppers = 4
 
-// shrink is by how many times fewer the values must have become for their map to be made anew, as maps of Go don't shrink.
+// shrink is by how many times fewer the values must have become for their table to be made anew.
 const shrink = 4
 
 func (s *shard[K, N, V]) len() int {
 	if len(s.upper) == 0 {
-		return len(s.base)
+		return s.base.n
 	}
 	return s.n
 }
 
 func (s *shard[K, N, V]) get(at id[K, N]) (v V, ok bool) {
+	var p *V
 	if len(s.upper) > 0 && !s.settled() {
-		return s.lookUp(at)
+		p = s.lookUp(at)
+	} else {
+		p = s.base.find(at)
 	}
-	v, ok = s.base[at]
-	return v, ok
+	if p == nil {
+		return v, false
+	}
+	return *p, true
 }
 
-func (s *shard[K, N, V]) lookUp(at id[K, N]) (v V, ok bool) {
+// lookUp gives where a value is, which must not be changed; nil if there is none.
+func (s *shard[K, N, V]) lookUp(at id[K, N]) *V {
 	for i := len(s.upper) - 1; i >= 0; i-- {
-		if c, found := s.upper[i][at]; found {
-			return c.v, !c.gone
+		if c := s.upper[i].find(at); c != nil {
+			if c.gone {
+				return nil
+			}
+			return &c.v
 		}
 	}
-	v, ok = s.base[at]
-	return v, ok
+	return s.base.find(at)
 }
 
-func (s *shard[K, N, V]) put(at id[K, N], v V) {
-	if len(s.upper) > 0 && !s.settled() {
-		if _, ok := s.lookUp(at); !ok {
-			s.n++
-		}
-		s.top()[at] = cell[V]{v: v}
-		return
+// place gives where the value is to be put, and what is there now; the zero value if there is none. It is
+// valid until the next access. Snapshots keep what they have.
+func (s *shard[K, N, V]) place(at id[K, N]) *V {
+	if len(s.upper) == 0 || s.settled() {
+		v, _ := s.base.place(at)
+		return v
 	}
-	if s.base == nil {
-		s.base = map[id[K, N]]V{}
+	old := s.lookUp(at)
+	c, found := s.top().place(at)
+	switch {
+	case old == nil:
+		s.n++
+	case !found:
+		c.v = *old
 	}
-	s.base[at] = v
+	c.gone = false
+	return &c.v
 }
+
+// change gives where a value is that may be changed, as place does; nil if there is none.
+func (s *shard[K, N, V]) change(at id[K, N]) *V {
+	switch {
+	case len(s.upper) == 0 || s.settled():
+		return s.base.find(at)
+	case s.lookUp(at) == nil:
+		return nil
+	}
+	return s.place(at)
+}
+
+func (s *shard[K, N, V]) put(at id[K, N], v V) { *s.place(at) = v }
 
 func (s *shard[K, N, V]) delete(at id[K, N]) {
 	if len(s.upper) > 0 && !s.settled() {
-		if _, ok := s.lookUp(at); ok {
+		if s.lookUp(at) != nil {
 			s.n--
-			s.top()[at] = cell[V]{gone: true}
+			c, _ := s.top().place(at)
+			*c = cell[V]{gone: true}
 		}
 		return
 	}
-	s.most = max(s.most, len(s.base))
-	delete(s.base, at)
-	if len(s.base) == 0 && s.most > 1024 {
-		s.base, s.most = nil, 0
+	if s.base.remove(at) && s.base.n == 0 && len(s.base.slots) > 1024 {
+		s.base = hash[K, N, V]{}
 	}
 }
 
-func (s *shard[K, N, V]) top() map[id[K, N]]cell[V] {
-	last := len(s.upper) - 1
-	if s.upper[last] == nil {
-		s.upper[last] = map[id[K, N]]cell[V]{}
-	}
-	return s.upper[last]
-}
+func (s *shard[K, N, V]) top() *hash[K, N, cell[V]] { return s.upper[len(s.upper)-1] }
 
-// settled makes one map of all if no snapshot needs them, and says whether there is only one.
+// settled makes one table of all if no snapshot needs them, and says whether there is only one.
 func (s *shard[K, N, V]) settled() bool {
 	if s.pins.Load() > 0 {
 		return false
 	}
-	s.most = max(s.most, len(s.base), s.n)
-	if s.n*shrink < s.most && s.most > 1024 {
+	if most := max(len(s.base.slots), s.n); s.n*shrink < most && most > 1024 {
 		s.flatten()
 		return true
 	}
-	for _, m := range s.upper {
-		for at, c := range m {
+	for _, h := range s.upper {
+		for at, c := range h.all() {
 			if c.gone {
-				delete(s.base, at)
+				s.base.remove(at)
 				continue
 			}
-			if s.base == nil {
-				s.base = map[id[K, N]]V{}
-			}
-			s.base[at] = c.v
+			v, _ := s.base.place(at)
+			*v = c.v
 		}
 	}
 	s.upper = nil
 	return true
 }
 
-// flatten copies all maps into a new one.
+// flatten copies all tables into a new one.
 func (s *shard[K, N, V]) flatten() {
-	base := make(map[id[K, N]]V, s.n)
+	base := newHash[K, N, V](s.n)
 	for at, v := range s.view().all() {
-		base[at] = v
+		to, _ := base.place(at)
+		*to = v
 	}
-	// The readers of the maps as they were still count: they share with the new one what values point to.
-	s.base, s.upper, s.most = base, nil, len(base)
+	// The readers of the tables as they were still count: they share with the new one what values point to.
+	s.base, s.upper = base, nil
 }
 
 // view is the shard as it is now, for as long as it is not written.
@@ -145,7 +160,7 @@ func (s *shard[K, N, V]) view() frozenShard[K, N, V] {
 func (s *shard[K, N, V]) all() iter.Seq2[id[K, N], V] {
 	return func(yield func(id[K, N], V) bool) {
 		if len(s.upper) > 0 && !s.settled() {
-			// The maps must not become one while they are walked through.
+			// The tables must not become one while they are walked through.
 			pins := s.pins
 			pins.Add(1)
 			defer pins.Add(-1)
@@ -163,8 +178,8 @@ func (s *shard[K, N, V]) freeze() frozenShard[K, N, V] {
 		s.flatten()
 	}
 	n := s.len()
-	if last := len(s.upper) - 1; last < 0 || s.upper[last] != nil {
-		s.upper = append(s.upper, nil)
+	if last := len(s.upper) - 1; last < 0 || s.upper[last].n > 0 {
+		s.upper = append(s.upper, new(hash[K, N, cell[V]]))
 	}
 	s.n = n
 	if s.pins == nil {
@@ -177,8 +192,8 @@ func (s *shard[K, N, V]) freeze() frozenShard[K, N, V] {
 
 // frozenShard is a shard as it was.
 type frozenShard[K, N comparable, V any] struct {
-	base  map[id[K, N]]V
-	upper []map[id[K, N]]cell[V]
+	base  hash[K, N, V]
+	upper []*hash[K, N, cell[V]]
 	n     int
 	pins  *atomic.Int32
 }
@@ -193,26 +208,23 @@ func (f *frozenShard[K, N, V]) release() {
 
 // all yields the values in no certain order.
 func (f frozenShard[K, N, V]) all() iter.Seq2[id[K, N], V] {
-	if len(f.upper) == 0 {
-		return maps.All(f.base)
-	}
 	return func(yield func(id[K, N], V) bool) {
-		// above says that a map above the first n ones has something to say of an id.
+		// above says that a table above the first n ones has something to say of an id.
 		above := func(at id[K, N], n int) bool {
-			for _, m := range f.upper[n:] {
-				if _, ok := m[at]; ok {
+			for _, h := range f.upper[n:] {
+				if h.find(at) != nil {
 					return true
 				}
 			}
 			return false
 		}
-		for at, v := range f.base {
-			if !above(at, 0) && !yield(at, v) {
+		for at, v := range f.base.all() {
+			if !above(at, 0) && !yield(at, *v) {
 				return
 			}
 		}
-		for i, m := range f.upper {
-			for at, c := range m {
+		for i, h := range f.upper {
+			for at, c := range h.all() {
 				if !c.gone && !above(at, i+1) && !yield(at, c.v) {
 					return
 				}

@@ -3,7 +3,6 @@ package heap
 import (
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/drey-state/drey/backend"
@@ -87,11 +86,14 @@ func (s list[K, N, V]) Add(v ...V) error {
 	if err != nil || len(v) == 0 {
 		return err
 	}
-	old, _ := shard.get(at)
-	if n := len(old) + len(v); n > s.b.o.MaxSize {
+	list := shard.place(at)
+	if n := len(*list) + len(v); n > s.b.o.MaxSize {
+		if *list == nil {
+			shard.delete(at)
+		}
 		return fmt.Errorf("state %q: a list of %d elements, the limit is %d: %w", s.state.Meta.Name, n, s.b.o.MaxSize, backend.ErrTooLarge)
 	}
-	shard.put(at, append(old, v...))
+	*list = append(*list, v...)
 	return nil
 }
 
@@ -130,7 +132,7 @@ func OpenMap[K, N, U comparable, V any](b *Backend[K], d backend.MapDescriptor[N
 	}
 	if d.TTL == nil {
 		t, err := open(b, d.Name, backend.TypeMap, nil, d.Namespace, serializer.ForMap(d.UserKey, d.Value).Snapshot(),
-			form[*userMap[U, V]](mapForm[U, V]{userKey: d.UserKey, value: d.Value, null: d.Null}))
+			form[userMap[U, V]](mapForm[U, V]{userKey: d.UserKey, value: d.Value, null: d.Null}))
 		if err != nil {
 			return nil, err
 		}
@@ -138,22 +140,22 @@ func OpenMap[K, N, U comparable, V any](b *Backend[K], d backend.MapDescriptor[N
 	}
 	c := serializer.ForTTL(d.Value)
 	t, err := open(b, d.Name, backend.TypeMap, d.TTL, d.Namespace, serializer.ForMap(d.UserKey, c).Snapshot(),
-		form[*userMap[U, serializer.TTLValue[V]]](mapForm[U, serializer.TTLValue[V]]{userKey: d.UserKey, value: c, used: lastAccess[V]}))
+		form[userMap[U, serializer.TTLValue[V]]](mapForm[U, serializer.TTLValue[V]]{userKey: d.UserKey, value: c, used: lastAccess[V]}))
 	if err != nil {
 		return nil, err
 	}
 	return backend.NewTTLMap(mapState[K, N, U, serializer.TTLValue[V]]{t}, d.TTL, b.now), nil
 }
 
-type mapState[K, N, U comparable, V any] struct{ *table[K, N, *userMap[U, V]] }
+type mapState[K, N, U comparable, V any] struct{ *table[K, N, userMap[U, V]] }
 
 func (s mapState[K, N, U, V]) Get(u U) (v V, ok bool, err error) {
-	m, ok, err := s.get()
-	if !ok {
+	m, _, err := s.get()
+	i := m.find(u)
+	if i < 0 {
 		return v, false, err
 	}
-	v, ok = m.m[u]
-	return v, ok, nil
+	return m.entries[i].Value, true, nil
 }
 
 func (s mapState[K, N, U, V]) Has(u U) (bool, error) {
@@ -171,26 +173,20 @@ func (s mapState[K, N, U, V]) Put(u U, v V) error {
 	if err != nil {
 		return err
 	}
-	m, ok := shard.get(at)
-	switch {
-	case !ok:
-		m = &userMap[U, V]{map[U]V{}, s.epoch}
-		shard.put(at, m)
-	default:
-		m = s.own(shard, at, m)
-	}
-	m.m[u] = v
+	m := shard.place(at)
+	s.own(shard, m)
+	m.put(u, v)
 	return nil
 }
 
-// own gives the map itself, or a copy in its place if a snapshot reads it.
-func (s mapState[K, N, U, V]) own(shard *shard[K, N, *userMap[U, V]], at id[K, N], m *userMap[U, V]) *userMap[U, V] {
-	if m.epoch == s.epoch || len(shard.upper) == 0 {
-		return m
+// own makes a copy of a map if a snapshot reads it.
+func (s mapState[K, N, U, V]) own(shard *shard[K, N, userMap[U, V]], m *userMap[U, V]) {
+	switch {
+	case m.entries == nil:
+		m.epoch = s.epoch
+	case m.epoch != s.epoch && len(shard.upper) > 0:
+		*m = m.clone(s.epoch)
 	}
-	m = &userMap[U, V]{maps.Clone(m.m), s.epoch}
-	shard.put(at, m)
-	return m
 }
 
 func (s mapState[K, N, U, V]) Delete(u U) error {
@@ -198,33 +194,33 @@ func (s mapState[K, N, U, V]) Delete(u U) error {
 	if err != nil {
 		return err
 	}
-	m, ok := shard.get(at)
-	if !ok {
+	m := shard.change(at)
+	if m == nil {
 		return nil
 	}
-	if _, ok := m.m[u]; !ok {
-		return nil
-	}
-	if len(m.m) == 1 {
+	i := m.find(u)
+	switch {
+	case i < 0:
+	case len(m.entries) == 1:
 		shard.delete(at)
-		return nil
+	default:
+		s.own(shard, m)
+		m.remove(i)
 	}
-	delete(s.own(shard, at, m).m, u)
 	return nil
 }
 
+// All goes backwards, as removing an entry puts the last one into its place.
 func (s mapState[K, N, U, V]) All() iter.Seq2[backend.MapEntry[U, V], error] {
 	return func(yield func(backend.MapEntry[U, V], error) bool) {
-		m, ok, err := s.get()
+		m, _, err := s.get()
 		if err != nil {
 			yield(backend.MapEntry[U, V]{}, err)
 			return
 		}
-		if !ok {
-			return
-		}
-		for u, v := range m.m {
-			if !yield(backend.MapEntry[U, V]{Key: u, Value: v}, nil) {
+		entries := m.entries
+		for i := len(entries) - 1; i >= 0; i-- {
+			if !yield(entries[i], nil) {
 				return
 			}
 			if s.b.closed {

@@ -86,7 +86,7 @@ func (t *table[K, N, V]) at() (*shard[K, N, V], id[K, N], error) {
 	if t.sweep != nil {
 		t.sweep.step(t)
 	}
-	return &t.shards[t.b.group], id[K, N]{t.b.current, t.current}, nil
+	return &t.shards[t.b.group], id[K, N]{key: t.b.current, namespace: t.current}, nil
 }
 
 func (t *table[K, N, V]) get() (v V, ok bool, err error) {
@@ -282,7 +282,7 @@ func (t *table[K, N, V]) load(group int, e *backend.Entry, r *restored) error {
 		return err
 	}
 	in := r.input(e.Namespace)
-	at := id[K, N]{key, readAs(r.namespace, t.namespace, in)}
+	at := id[K, N]{key: key, namespace: readAs(r.namespace, t.namespace, in)}
 	if err := filled(in); err != nil {
 		return fmt.Errorf("namespace: %w", err)
 	}

@@ -24,8 +24,8 @@ type timers[K, N comparable] struct {
 
 // timerID is what tells apart the timers of a key.
 type timerID[N comparable] struct {
-	timestamp int64
 	namespace N
+	timestamp int64
 }
 
 type queued[K, N comparable] struct {
@@ -70,7 +70,7 @@ func (t *timers[K, N]) Register(n N, timestamp int64) error {
 	if t.b.group < 0 {
 		return t.b.noKey()
 	}
-	t.add(t.b.group, id[K, timerID[N]]{t.b.current, timerID[N]{timestamp, n}})
+	t.add(t.b.group, id[K, timerID[N]]{key: t.b.current, namespace: timerID[N]{timestamp: timestamp, namespace: n}})
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (t *timers[K, N]) Delete(n N, timestamp int64) error {
 	if t.b.group < 0 {
 		return t.b.noKey()
 	}
-	at := id[K, timerID[N]]{t.b.current, timerID[N]{timestamp, n}}
+	at := id[K, timerID[N]]{key: t.b.current, namespace: timerID[N]{timestamp: timestamp, namespace: n}}
 	s := &t.shards[t.b.group]
 	if _, ok := s.get(at); !ok {
 		return nil
@@ -209,7 +209,7 @@ func (t *timers[K, N]) load(group int, e *backend.Entry, r *restored) error {
 	if err := filled(in); err != nil {
 		return fmt.Errorf("namespace: %w", err)
 	}
-	t.add(group, id[K, timerID[N]]{key, timerID[N]{e.Timestamp, n}})
+	t.add(group, id[K, timerID[N]]{key: key, namespace: timerID[N]{timestamp: e.Timestamp, namespace: n}})
 	return nil
 }
 

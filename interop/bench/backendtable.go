@@ -17,10 +17,9 @@ type backendKey struct{ name, backend, what string }
 
 // backendLines are what both sides printed, by measurement and, of Flink, by collector.
 type backendLines struct {
-	order []backendKey // of drey
-	lines map[backendKey]map[string][]backendLine
-	lo, hi,
-	peak float64
+	order                  []backendKey // of drey
+	lines                  map[backendKey]map[string][]backendLine
+	lo, hi                 float64
 	flink, java, goVersion string
 }
 
