@@ -10,7 +10,7 @@ FUZZTIME   ?= 40000x
 # The tests of interop spend their time in the JVM; the race detector has nothing to find there.
 RACE_PKGS  = $$($(GO) list ./... | grep -v /interop)
 
-.PHONY: all bin check fmt vet lint test race fuzz golden bench bench-flink bench-audit interop interop-build
+.PHONY: all bin check fmt vet lint test race large fuzz golden bench bench-flink bench-audit interop interop-build
 
 all: bin check
 
@@ -37,6 +37,10 @@ test:
 # By default every process sleeps a second at its end; the tests of the command start hundreds.
 race:
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -timeout 60m $(RACE_PKGS)
+
+# Values, lists and keys near 2^31 bytes, one after the other: takes 16 GiB of memory.
+large:
+	DREY_LARGE=1 $(GO) test -count=1 -p 1 -timeout 60m -run TestLarge -v ./backend/heap ./backend/pebble
 
 # Every fuzz target for a short while, from the checked-in seeds.
 fuzz:

@@ -42,8 +42,9 @@ func TestBackend(t *testing.T) {
 	})
 }
 
-func TestLimits(t *testing.T) {
-	backendtest.RunLimits(t, backendtest.Limits{
+func limits(t *testing.T) backendtest.Limits {
+	t.Helper()
+	return backendtest.Limits{
 		Open: func(t testing.TB, maxSize int) backend.Keyed[string] {
 			b, err := heap.Open(serializer.ForString(), heap.Options[string]{MaxParallelism: backendtest.MaxParallelism, KeyGroups: backendtest.All, MaxSize: maxSize})
 			if err != nil {
@@ -54,8 +55,12 @@ func TestLimits(t *testing.T) {
 		},
 		// One byte is that of the key group.
 		Key: func(maxSize int) int { return maxSize - 1 },
-	})
+	}
 }
+
+func TestLimits(t *testing.T) { backendtest.RunLimits(t, limits(t)) }
+
+func TestLarge(t *testing.T) { backendtest.RunLarge(t, limits(t)) }
 
 // Snapshots that were taken before Close can still be written.
 func TestCloseWithSnapshot(t *testing.T) {

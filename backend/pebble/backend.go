@@ -248,9 +248,26 @@ func (b *Backend[K]) KeyGroups() keygroup.Range { return b.groups }
 // MaxParallelism is that of [backend.Keyed].
 func (b *Backend[K]) MaxParallelism() int { return b.o.MaxParallelism }
 
-func (b *Backend[K]) set(key, value []byte) error   { return b.db.Set(key, value, pebble.NoSync) }
-func (b *Backend[K]) merge(key, value []byte) error { return b.db.Merge(key, value, pebble.NoSync) }
-func (b *Backend[K]) delete(key []byte) error       { return b.db.Delete(key, pebble.NoSync) }
+// large is from how many bytes on a value is given memory of its own, which the database would double until it is enough.
+const large = 1 << 20
+
+func (b *Backend[K]) set(key, value []byte) error {
+	if len(value) >= large {
+		batch := b.db.NewBatchWithSize(len(key) + len(value) + 64)
+		return errors.Join(batch.Set(key, value, nil), batch.Commit(pebble.NoSync), batch.Close())
+	}
+	return b.db.Set(key, value, pebble.NoSync)
+}
+
+func (b *Backend[K]) merge(key, value []byte) error {
+	if len(value) >= large {
+		batch := b.db.NewBatchWithSize(len(key) + len(value) + 64)
+		return errors.Join(batch.Merge(key, value, nil), batch.Commit(pebble.NoSync), batch.Close())
+	}
+	return b.db.Merge(key, value, pebble.NoSync)
+}
+
+func (b *Backend[K]) delete(key []byte) error { return b.db.Delete(key, pebble.NoSync) }
 
 // open opens a state, with what was restored of it.
 func open[K, N comparable](b *Backend[K], name string, kind backend.Type, ttl *backend.TTL, namespace serializer.Codec[N], value *serializer.Snapshot, p parts) (*table[K, N], error) {

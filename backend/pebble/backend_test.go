@@ -73,13 +73,14 @@ func TestBackend(t *testing.T) {
 	})
 }
 
-func TestLimits(t *testing.T) {
+func limits(t *testing.T) backendtest.Limits {
+	t.Helper()
 	memory, err := pebble.NewMemory(pebble.MemoryOptions{Size: 16 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(memory.Close)
-	backendtest.RunLimits(t, backendtest.Limits{
+	return backendtest.Limits{
 		Open: func(t testing.TB, maxSize int) backend.Keyed[string] {
 			b, err := pebble.Open(serializer.ForString(), pebble.Options[string]{
 				MaxParallelism: backendtest.MaxParallelism, KeyGroups: backendtest.All, MaxSize: maxSize, Dir: filepath.Join(t.TempDir(), "db"), Memory: memory,
@@ -92,8 +93,12 @@ func TestLimits(t *testing.T) {
 		},
 		AtOnce: true,
 		Key:    func(maxSize int) int { return maxSize / 2 },
-	})
+	}
 }
+
+func TestLimits(t *testing.T) { backendtest.RunLimits(t, limits(t)) }
+
+func TestLarge(t *testing.T) { backendtest.RunLarge(t, limits(t)) }
 
 // blocked is a target that waits for ctx when a file is created.
 type blocked struct {

@@ -159,7 +159,7 @@ func (s *list[K, N, V]) Add(v ...V) error {
 	if err := backend.CheckSize("elements", s.out.Len(), s.b.o.MaxSize); err != nil {
 		return s.wrap(err)
 	}
-	return s.wrap(s.b.merge(at, s.out.Bytes()))
+	return s.wrap(s.table.write(at, s.b.merge))
 }
 
 func (s *list[K, N, V]) Set(v []V) error {

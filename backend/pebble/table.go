@@ -110,7 +110,16 @@ func (t *table[K, N]) set(at []byte) error {
 	if err := backend.CheckSize("a value", t.out.Len(), t.b.o.MaxSize); err != nil {
 		return t.wrap(err)
 	}
-	return t.wrap(t.b.set(at, t.out.Bytes()))
+	return t.wrap(t.write(at, t.b.set))
+}
+
+// write hands what t.out holds to f, and then forgets it if it is large.
+func (t *table[K, N]) write(at []byte, f func(key, value []byte) error) error {
+	err := f(at, t.out.Bytes())
+	if t.out.Len() >= large {
+		t.out = serializer.Output{}
+	}
+	return err
 }
 
 func (t *table[K, N]) wrap(err error) error {
