@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/drey-state/drey/backend"
@@ -229,63 +228,6 @@ func testUnopened(t *testing.T, open Opener, restorers map[string]Opener) {
 			must(t, b.Close())
 		}
 	})
-}
-
-// slow is a target whose files are not created before a channel is closed.
-type slow struct {
-	storage.FS
-	begun, goOn chan struct{}
-	once        *sync.Once
-}
-
-func (s slow) Create(ctx context.Context, uri string, o storage.CreateOptions) (storage.Writer, error) {
-	s.once.Do(func() { close(s.begun) })
-	<-s.goOn
-	return s.FS.Create(ctx, uri, o)
-}
-
-func testConsistency(t *testing.T, open Opener) {
-	bed := newBed()
-	b := open(t, All, bed.now)
-	w := bed.settle(t, b)
-	for _, k := range someKeys {
-		must(t, b.SetKey(k))
-		must(t, w.bytes.Set(make([]byte, 64<<10))) // so that a file is begun in the midst of the state
-		bed.content[at("bytes", k)] = string(make([]byte, 64<<10))
-	}
-	d := random(7)
-	bed.steps(t, d, 1500)
-	for _, format := range []backend.Format{backend.FormatCanonical, backend.FormatFull, backend.FormatRocksDB} {
-		fs := slow{storage.NewMemory(), make(chan struct{}), make(chan struct{}), new(sync.Once)}
-		want, clock := bed.want(), bed.clock
-		s := made[backend.Snapshot](t)(b.Snapshot(1, backend.SnapshotOptions{Format: format}))
-		var h metadata.Keyed
-		var err error
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			h, err = s.Write(context.Background(), backend.Target{FS: fs, Dir: dir, InlineBelow: inFile})
-		}()
-		<-fs.begun
-		bed.steps(t, d, 300)
-		close(fs.goOn)
-		for running := true; running; {
-			select {
-			case <-done:
-				running = false
-			default:
-				bed.step(t, d)
-			}
-		}
-		must(t, err)
-		bed.check(t, "the backend itself")
-		again := open(t, All, func() int64 { return clock })
-		must(t, restore(again, fs.FS, handles(s, h)))
-		got := map[string]any{}
-		inhabit(t, again).read(t, got)
-		equal(t, "the snapshot", got, want)
-		must(t, again.Close())
-	}
 }
 
 // Snapshots that overlap are written and given up in any order.

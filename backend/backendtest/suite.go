@@ -49,6 +49,7 @@ func Run(t *testing.T, open Opener, others map[string]Opener) {
 	t.Run("Rescale", func(t *testing.T) { testRescale(t, restorers) })
 	t.Run("Unopened", func(t *testing.T) { testUnopened(t, open, restorers) })
 	t.Run("Consistency", func(t *testing.T) { testConsistency(t, open) })
+	t.Run("Synchronous", func(t *testing.T) { testSynchronous(t, open) })
 	t.Run("Overlap", func(t *testing.T) { testOverlap(t, open) })
 	t.Run("Incompatible", func(t *testing.T) { testIncompatible(t, open) })
 	t.Run("Migration", func(t *testing.T) { testMigration(t, open, restorers) })
