@@ -33,14 +33,10 @@ func RunLarge(t *testing.T, l Limits) {
 		const size = backend.MaxSize - 4
 		sum := setLarge(t, w, size)
 		debug.FreeOSMemory()
-		v, ok, err := w.value.Get()
-		if !ok || err != nil || len(v) != size || crc32.ChecksumIEEE(v) != sum {
-			t.Fatalf("%d bytes, %v, %v", len(v), ok, err)
-		}
+		checkLarge(t, w, size, sum)
 		must(t, w.value.Clear())
-		v = nil
 		debug.FreeOSMemory()
-		err = w.value.Set(make([]byte, size+1))
+		err := w.value.Set(make([]byte, size+1))
 		if l.AtOnce {
 			tooLarge(t, err, "value")
 			return
@@ -58,10 +54,7 @@ func RunLarge(t *testing.T, l Limits) {
 		debug.FreeOSMemory()
 		b := l.Open(t, 0)
 		must(t, b.Restore(context.Background(), backend.Files{FS: local, Dir: into}, backend.Handles{Managed: []metadata.Keyed{h}}))
-		v, ok, err := openBulky(t, b).value.Get()
-		if !ok || err != nil || len(v) != size || crc32.ChecksumIEEE(v) != sum {
-			t.Fatalf("restored %d bytes, %v, %v", len(v), ok, err)
-		}
+		checkLarge(t, openBulky(t, b), size, sum)
 	})
 	t.Run("list", func(t *testing.T) {
 		w, into := open(t), filepath.ToSlash(t.TempDir())
@@ -114,4 +107,12 @@ func setLarge(t *testing.T, w *bulky, size int) uint32 {
 	}
 	must(t, w.value.Set(v))
 	return crc32.ChecksumIEEE(v)
+}
+
+func checkLarge(t *testing.T, w *bulky, size int, sum uint32) {
+	t.Helper()
+	v, ok, err := w.value.Get()
+	if !ok || err != nil || len(v) != size || crc32.ChecksumIEEE(v) != sum {
+		t.Fatalf("%d bytes, %v, %v", len(v), ok, err)
+	}
 }
