@@ -4,16 +4,26 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/backend/heap"
+	"github.com/drey-state/drey/backend/pebble"
 	"github.com/drey-state/drey/backend/rocksdb"
+	"github.com/drey-state/drey/keygroup"
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/serializer"
+	"github.com/drey-state/drey/state"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -97,7 +107,7 @@ func writeRocksDB(t *testing.T, dir string, o rocksdb.WriterOptions) map[string]
 }
 
 // TestRocksDB lets the RocksDB of several releases of Flink work with what the
-// writer wrote, and reads the checkpoint that it then takes.
+// writer and the state backends wrote, and reads the checkpoint that it then takes.
 func TestRocksDB(t *testing.T) {
 	options := map[string]rocksdb.WriterOptions{
 		"default": {MergeOperator: "StringAppendTESTOperator"},
@@ -110,9 +120,7 @@ func TestRocksDB(t *testing.T) {
 		t.Run(string(v), func(t *testing.T) {
 			needFlink(t, v)
 			dirs, want, names := []string{}, map[string]bool{}, map[string]map[string]string{}
-			for _, name := range slices.Sorted(maps.Keys(options)) {
-				dir := filepath.Join(t.TempDir(), name)
-				held := writeRocksDB(t, dir, options[name])
+			expect := func(dir string, held map[string]string) {
 				dirs, names[dir] = append(dirs, dir), held
 				for family, y := range held {
 					for _, stage := range stages {
@@ -125,6 +133,14 @@ func TestRocksDB(t *testing.T) {
 						want[strings.Join([]string{dir, stage, family, y}, "\t")] = true
 					}
 				}
+			}
+			for _, name := range slices.Sorted(maps.Keys(options)) {
+				dir := filepath.Join(t.TempDir(), name)
+				expect(dir, writeRocksDB(t, dir, options[name]))
+			}
+			for _, kind := range []string{"heap", "pebble"} {
+				dir := filepath.Join(t.TempDir(), kind)
+				expect(dir, writeBackend(t, kind, dir))
 			}
 			out, err := command(t, nil, "./rocksdb/run.sh", append([]string{string(v)}, dirs...)...)
 			if err != nil {
@@ -152,6 +168,108 @@ func TestRocksDB(t *testing.T) {
 			}
 		})
 	}
+}
+
+// writeBackend has a state backend write a database of several tables for most states, and gives what each column family holds.
+func writeBackend(t *testing.T, kind, dir string) map[string]string {
+	t.Helper()
+	const groups = 128
+	all := keygroup.RangeOf(0, groups, 1)
+	var b backend.Keyed[string]
+	var err error
+	if kind == "heap" {
+		b, err = heap.Open(serializer.ForString(), heap.Options[string]{MaxParallelism: groups, KeyGroups: all})
+	} else {
+		b, err = pebble.Open(serializer.ForString(), pebble.Options[string]{MaxParallelism: groups, KeyGroups: all, Dir: filepath.Join(t.TempDir(), "db")})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	none, window := serializer.ForVoidNamespace(), serializer.ForTimeWindow()
+	value, errV := state.OpenValue(b, backend.Descriptor[struct{}, []byte]{Name: "value", Namespace: none, Value: serializer.ForBytes()})
+	aged, errA := state.OpenValue(b, backend.Descriptor[struct{}, int64]{Name: "aged", Namespace: none, Value: serializer.ForLong(), TTL: &backend.TTL{After: time.Hour}})
+	list, errL := state.OpenList(b, backend.Descriptor[serializer.Window, string]{Name: "list", Namespace: window, Value: serializer.ForString()})
+	table, errM := state.OpenMap(b, backend.MapDescriptor[struct{}, int64, string]{Name: "map", Namespace: none, UserKey: serializer.ForLong(), Value: serializer.ForString()})
+	sum, errR := state.OpenReducing(b, backend.ReducingDescriptor[struct{}, int64]{
+		Descriptor: backend.Descriptor[struct{}, int64]{Name: "sum", Namespace: none, Value: serializer.ForLong()},
+		Reduce:     func(a, b int64) (int64, error) { return a + b, nil },
+	})
+	timers, errT := state.OpenTimers(b, backend.TimersDescriptor[serializer.Window]{Service: "timers", Namespace: window})
+	if err := errors.Join(errV, errA, errL, errM, errR, errT); err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range 3000 {
+		w := serializer.Window{Start: int64(i % 7), End: int64(i%7) + 10}
+		list.SetNamespace(w)
+		v := make([]byte, r.IntN(200))
+		for j := range v {
+			v[j] = byte(r.IntN(64))
+		}
+		err := errors.Join(b.SetKey(fmt.Sprint("key ", i)), value.Set(v), aged.Set(int64(i)), list.Add(string(v[:len(v)/2]), ","), list.Add("x"),
+			sum.Add(int64(i)), sum.Add(1), timers.Register(w, int64(r.IntN(1000)-500)), timers.Register(w, int64(i)))
+		for u := range i % 5 {
+			err = errors.Join(err, table.Put(int64(u), fmt.Sprint(r.Uint64(), r.Uint64())))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, held := map[string][][2]string{}, map[string]string{"default": (&tally{sum: sha256.New()}).String()}
+	for e, err := range b.Entries("", all) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := e.State.Meta.Name
+		key := e.AppendStoredKey(backend.AppendKeyGroup(nil, e.KeyGroup, groups))
+		rows[name] = append(rows[name], [2]string{string(key), string(e.AppendStoredValue(nil))})
+	}
+	for name, list := range rows {
+		slices.SortFunc(list, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+		y := &tally{sum: sha256.New()}
+		for _, row := range list {
+			y.add([]byte(row[0]), []byte(row[1]))
+		}
+		held[name] = y.String()
+	}
+
+	s, err := b.Snapshot(7, backend.SnapshotOptions{Format: backend.FormatRocksDB, TableSize: 50 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := storage.NewLocal(storage.LocalOptions{})
+	chk := filepath.ToSlash(t.TempDir())
+	h, err := s.Write(t.Context(), backend.Target{FS: store, Dir: chk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// RocksDB finds the files by the names that the handle gives them.
+	tables := 0
+	for _, list := range [][]metadata.LocalFile{h.(*metadata.Incremental).Shared, h.(*metadata.Incremental).Private} {
+		for _, f := range list {
+			o, err := (backend.Files{FS: store, Dir: chk}).Open(t.Context(), f.Stream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content := make([]byte, o.Size())
+			if _, err := o.ReadAt(content, 0); err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			o.Close()
+			if err := storage.WriteFile(t.Context(), store, filepath.ToSlash(filepath.Join(dir, f.LocalName.String())), content, storage.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(f.LocalName.String(), ".sst") {
+				tables++
+			}
+		}
+	}
+	if tables < 2*len(rows) {
+		t.Errorf("%s: only %d tables", kind, tables)
+	}
+	t.Logf("%s: %d tables", kind, tables)
+	return held
 }
 
 // readRocksDB reads a database with the reader.
