@@ -66,7 +66,7 @@ type Backend[K comparable] struct {
 	filter  *stateFilter
 	share   *share
 	metrics *collector // nil if none are shown
-	memory  *Memory // to be closed with the backend; nil if it is the slot's
+	memory  *Memory    // to be closed with the backend; nil if it is the slot's
 
 	current  K
 	keyBytes []byte
