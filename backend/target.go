@@ -24,7 +24,8 @@ type Target struct {
 	// of in a file; 0 means [DefaultInlineBelow], a negative number none.
 	InlineBelow int
 	// Absolute writes the whole path of each file into its handle, instead of one relative to Dir.
-	// Flink does so with entropy injection.
+	// Flink does so with entropy injection. A native savepoint that a job is to claim needs it: Flink 1.20.5 and 2.3.0 take
+	// handles of its tables into their own checkpoints as they are, and don't find there what is relative (FLINK-39964).
 	Absolute bool
 }
 

@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/drey-state/drey/internal/javaio"
 )
@@ -78,6 +79,54 @@ func (p Properties) missing() int {
 		return int(e.Need) - len(p)
 	}
 	return 0
+}
+
+// PropertiesOf gives the properties of a snapshot of that kind as Flink 1.16 to 2.3 write them: of a savepoint, which is
+// kept, or of a checkpoint that is retained on cancellation. For other kinds they are NullProperties.
+func PropertiesOf(k Kind) Properties {
+	const (
+		core, checkpoint = "org.apache.flink.core.execution.", "org.apache.flink.runtime.checkpoint."
+		enumUID          = "\x00\x00\x00\x00\x00\x00\x00\x00"
+		enumFlags, null  = "\x12", "p"
+		text             = "Ljava/lang/String;"
+		reference        = "q\x00\x7e\x00\x09" // to the description of java.lang.Enum
+	)
+	utf := func(s string) string { return string([]byte{byte(len(s) >> 8), byte(len(s))}) + s }
+	newText := func(s string) string { return "t" + utf(s) }
+	field := func(name, class string) string { return "L" + utf(name) + newText("L"+strings.ReplaceAll(class, ".", "/")+";") }
+	class := func(name, uid, flags, super string, fields ...string) string {
+		return "r" + utf(name) + uid + flags + string([]byte{0, byte(len(fields))}) + strings.Join(fields, "") + "x" + super
+	}
+	enum := class("java.lang.Enum", enumUID, enumFlags, null)
+	constant := func(name, super, value string) string {
+		return "~" + class(name, enumUID, enumFlags, super) + newText(value)
+	}
+	var flags []string
+	for _, name := range []string{"discardCancelled", "discardFailed", "discardFinished", "discardSubsumed", "discardSuspended", "forced", "unclaimed"} {
+		flags = append(flags, "Z"+utf(name))
+	}
+	properties := "\xac\xed\x00\x05s" + class(propertiesClass, "\x00\x00\x00\x00\x00\x00\x00\x02", "\x02", null,
+		append(flags, field("checkpointType", checkpoint+"SnapshotType"))...)
+	savepoint := func(format string) Properties {
+		const formats, actions = core + "SavepointFormatType", checkpoint + "SavepointType$PostCheckpointAction"
+		return Properties(properties + "\x00\x00\x00\x00\x00\x01\x00s" +
+			class(savepointClass, "\xa0\x87\xd3\x08\xa4X\x14\xb8", "\x02", null,
+				field("formatType", formats), "L"+utf("name")+newText(text), field("postCheckpointAction", actions)) +
+			constant(formats, enum, format) + newText("Savepoint") + constant(actions, reference, "NONE"))
+	}
+	switch k {
+	case KindCanonicalSavepoint:
+		return savepoint("CANONICAL")
+	case KindNativeSavepoint:
+		return savepoint("NATIVE")
+	case KindCheckpoint:
+		const strategies = checkpoint + "SnapshotType$SharingFilesStrategy"
+		return Properties(properties + "\x00\x00\x01\x01\x00\x00\x00s" +
+			class(checkpointClass, "\xd6\xdeO\x03\x05\xae\x1d:", "\x02", null,
+				"L"+utf("name")+newText(text), field("sharingFilesStrategy", strategies)) +
+			newText("Checkpoint") + constant(strategies, enum, "FORWARD_BACKWARD"))
+	}
+	return NullProperties
 }
 
 // Info says what the properties tell. Unknown properties give the zero value.

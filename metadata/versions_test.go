@@ -269,3 +269,16 @@ func TestDialect114HasNoLaterTags(t *testing.T) {
 		}
 	}
 }
+
+// TestPropertiesOf: the same bytes as Flink's classes write.
+func TestPropertiesOf(t *testing.T) {
+	all := allProperties(t)
+	for name, kind := range map[string]Kind{
+		"null": KindUnknown, "savepoint/CANONICAL": KindCanonicalSavepoint, "savepoint/NATIVE": KindNativeSavepoint,
+		"checkpoint/RETAIN_ON_CANCELLATION": KindCheckpoint,
+	} {
+		if got := PropertiesOf(kind); !bytes.Equal(got, all[name]) {
+			t.Errorf("%v: %q\nwant %q", kind, got, all[name])
+		}
+	}
+}

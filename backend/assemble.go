@@ -1,0 +1,82 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/drey-state/drey/keygroup"
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/serializer"
+	"github.com/drey-state/drey/storage"
+)
+
+// metadataName is the name of the file that makes a directory a snapshot.
+const metadataName = "_metadata"
+
+// WriteMetadata writes the metadata of a snapshot of which all else was written: the last file,
+// without which there is no snapshot. It fails with an error that unwraps to [io/fs.ErrExist] if there is one.
+func (t Target) WriteMetadata(ctx context.Context, s *metadata.Snapshot) error {
+	data, err := metadata.Encode(s)
+	if err != nil {
+		return err
+	}
+	return storage.WriteFile(ctx, t.FS, storage.Join(t.Dir, metadataName), data, storage.CreateOptions{})
+}
+
+// HandlesOf gives what a subtask of these key groups restores of an operator: the handles that have some of them, in the
+// order of the subtasks that wrote them. An error says that a handle is of a kind without key groups.
+func HandlesOf(op *metadata.Operator, groups keygroup.Range) (h Handles, err error) {
+	for i := range op.Subtasks {
+		s := op.Subtasks[i].State
+		if s == nil {
+			continue
+		}
+		for _, part := range []struct {
+			handle metadata.Keyed
+			to     *[]metadata.Keyed
+		}{{s.ManagedKeyed, &h.Managed}, {s.RawKeyed, &h.Raw}} {
+			if part.handle == nil {
+				continue
+			}
+			r, err := groupsOf(part.handle)
+			if err != nil {
+				return Handles{}, fmt.Errorf("subtask %d: %w", op.Subtasks[i].Index, err)
+			}
+			if !r.Intersect(groups).Empty() {
+				*part.to = append(*part.to, part.handle)
+			}
+		}
+	}
+	return h, nil
+}
+
+func groupsOf(k metadata.Keyed) (keygroup.Range, error) {
+	switch k := k.(type) {
+	case *metadata.KeyGroups:
+		return k.Range(), nil
+	case *metadata.Incremental:
+		return k.KeyGroups.Range(), nil
+	case *metadata.Changelog:
+		return k.KeyGroups.Range(), nil
+	case *metadata.ChangelogMemory:
+		return k.KeyGroups.Range(), nil
+	case *metadata.ChangelogFile:
+		return k.KeyGroups.Range(), nil
+	}
+	return keygroup.Range{}, fmt.Errorf("keyed state in a %T: %w", k, serializer.ErrUnsupported)
+}
+
+// OperatorHandlesOf gives the handles of an operator's operator state in the order of the subtasks, for [RepartitionOperator].
+func OperatorHandlesOf(op *metadata.Operator) []*metadata.OperatorState {
+	subtasks := slices.Clone(op.Subtasks)
+	slices.SortStableFunc(subtasks, func(a, b metadata.Subtask) int { return cmp.Compare(a.Index, b.Index) })
+	var handles []*metadata.OperatorState
+	for _, s := range subtasks {
+		if s.State != nil {
+			handles = append(handles, s.State.ManagedOperator...)
+		}
+	}
+	return handles
+}
