@@ -193,7 +193,11 @@ func (p *largePart) restore(t *testing.T, c *circle, kind string, files backend.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Restore(t.Context(), files, handlesOf(op)); err != nil {
+	handles, err := backend.HandlesOf(op, b.KeyGroups())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Restore(t.Context(), files, handles); err != nil {
 		t.Fatal(err)
 	}
 	all := sums{}

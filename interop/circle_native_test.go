@@ -3,7 +3,6 @@ package interop
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,6 +33,13 @@ func nativeCircles() []*circle {
 				goBackend: goBackend, flinkBackend: map[string]string{"heap": "hashmap", "pebble": "rocksdb"}[goBackend], o: full, parallelism: 3,
 				words: []string{"change", "canonical"},
 			})
+	}
+	// Timers on the heap, which are raw keyed state beside a database, also for Flink with its own in the database.
+	for i, timers := range []string{"HEAP", "ROCKSDB"} {
+		circles = append(circles, &circle{
+			goBackend: pebbleHeapTimers, flinkBackend: "rocksdb", o: native, parallelism: 2 + i,
+			words: []string{"change", "canonical", "state.backend.rocksdb.timer-service.factory=" + timers},
+		})
 	}
 	return append(circles, &circle{
 		goBackend: "pebble", flinkBackend: "rocksdb", o: native, goParallelism: 1, parallelism: 1, inspect: checkLarge,
@@ -177,7 +183,8 @@ func checkUploaded(t *testing.T, c *circle, a flinkAnswer) {
 	}
 }
 
-// checkClaimed is for a job that did: its checkpoints name the tables where they are.
+// checkClaimed is for a job that did: its checkpoints name the tables where they are, which stay although the savepoint is
+// not among the last two any more.
 func checkClaimed(t *testing.T, c *circle, a flinkAnswer) {
 	t.Helper()
 	opened := checkOpened(t, c, a)
@@ -191,8 +198,5 @@ func checkClaimed(t *testing.T, c *circle, a flinkAnswer) {
 	t.Logf("%s, %s, claimed: %d tables opened as they were written; the second checkpoint names %d of them in the savepoint", c.goBackend, c.format(), opened, named)
 	if opened == 0 || named < opened/2 {
 		t.Error("too few")
-	}
-	if m, err := filepath.Glob(filepath.Join(c.dir, "_metadata")); err != nil || len(m) > 0 {
-		t.Errorf("Flink has not disposed of the savepoint that it claimed: %v, %v", m, err)
 	}
 }

@@ -29,6 +29,9 @@ import (
 // goBackends are the backends of this module.
 var goBackends = []string{"heap", "pebble"}
 
+// pebbleHeapTimers is Pebble with timers on the heap.
+const pebbleHeapTimers = "pebble, heap timers"
+
 // circle is a snapshot on its way: written in Go, restored by Flink, written by it, restored in Go.
 type circle struct {
 	goBackend, flinkBackend string
@@ -69,8 +72,12 @@ func openGo[K comparable](t *testing.T, kind string, key serializer.Codec[K], ha
 	switch kind {
 	case "heap":
 		b, err = heap.Open(key, heap.Options[K]{MaxParallelism: max, KeyGroups: groups, Hash: hash, Clock: clock})
-	case "pebble":
-		b, err = pebble.Open(key, pebble.Options[K]{MaxParallelism: max, KeyGroups: groups, Hash: hash, Clock: clock, Dir: filepath.Join(t.TempDir(), "db")})
+	case "pebble", pebbleHeapTimers:
+		o := pebble.Options[K]{MaxParallelism: max, KeyGroups: groups, Hash: hash, Clock: clock, Dir: filepath.Join(t.TempDir(), "db")}
+		if kind == pebbleHeapTimers {
+			o.Timers = pebble.TimersOnHeap
+		}
+		b, err = pebble.Open(key, o)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +133,7 @@ func (p *keyedPart[K, N]) write(t *testing.T, c *circle, parallelism int) metada
 		h, err := view.Write(t.Context(), c.target())
 		fail(err)
 		fail(s.b.Close())
-		op.Subtasks = append(op.Subtasks, metadata.Subtask{Index: int32(i), State: &metadata.SubtaskState{ManagedKeyed: h}})
+		op.Subtasks = append(op.Subtasks, metadata.Subtask{Index: int32(i), State: &metadata.SubtaskState{ManagedKeyed: h, RawKeyed: view.Raw()}})
 	}
 	return op
 }
@@ -156,7 +163,9 @@ func (p *keyedPart[K, N]) restore(t *testing.T, c *circle, kind string, files ba
 	b := openGo(t, kind, p.op.key, p.op.hash, c.max, keygroup.RangeOf(0, c.max, 1), backend.SystemClock)
 	s, err := p.op.open(b)
 	fail(err)
-	fail(b.Restore(t.Context(), files, handlesOf(op)))
+	handles, err := backend.HandlesOf(op, b.KeyGroups())
+	fail(err)
+	fail(b.Restore(t.Context(), files, handles))
 	numbers, spaces := map[K]int{}, map[N]int{}
 	for i := range p.op.keys {
 		numbers[p.op.keyAt(i)] = i
@@ -205,19 +214,6 @@ func (p *keyedPart[K, N]) restore(t *testing.T, c *circle, kind string, files ba
 		}
 	}
 	return all
-}
-
-// handlesOf gives the handles for one subtask that takes the place of all.
-func handlesOf(op *metadata.Operator) (h backend.Handles) {
-	for _, s := range op.Subtasks {
-		if s.State.ManagedKeyed != nil {
-			h.Managed = append(h.Managed, s.State.ManagedKeyed)
-		}
-		if s.State.RawKeyed != nil {
-			h.Raw = append(h.Raw, s.State.RawKeyed)
-		}
-	}
-	return h
 }
 
 // format names the format.
@@ -390,18 +386,12 @@ func (p *operatorPart) change(c *circle) {
 
 func (p *operatorPart) restore(t *testing.T, _ *circle, _ string, files backend.Files, op *metadata.Operator) map[string]map[string]any {
 	t.Helper()
-	old := make([]*metadata.OperatorState, op.Parallelism)
-	for _, s := range op.Subtasks {
-		for _, h := range s.State.ManagedOperator {
-			old[s.Index] = h
-		}
-	}
 	o := backend.NewOperator()
 	split, union, rules, err := openOperatorStates(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Restore(t.Context(), files, backend.RepartitionOperator(old, 1)[0]); err != nil {
+	if err := o.Restore(t.Context(), files, backend.RepartitionOperator(backend.OperatorHandlesOf(op), 1)[0]); err != nil {
 		t.Fatal(err)
 	}
 	if got := shownOperator(split.Get(), union.Get(), nil); len(got["split"]) != len(split.Get()) || len(got["union"]) != len(union.Get()) {
@@ -422,7 +412,10 @@ func circleSeed(t *testing.T) uint64 {
 // write writes the snapshot for a version of Flink.
 func (c *circle) write(t *testing.T, v flink) {
 	t.Helper()
-	s := &metadata.Snapshot{Version: metadata.Version4, CheckpointID: 1, Properties: metadata.NullProperties}
+	kinds := map[backend.Format]metadata.Kind{
+		backend.FormatCanonical: metadata.KindCanonicalSavepoint, backend.FormatFull: metadata.KindCheckpoint, backend.FormatRocksDB: metadata.KindNativeSavepoint,
+	}
+	s := &metadata.Snapshot{Version: metadata.Version4, CheckpointID: 1, Properties: metadata.PropertiesOf(kinds[c.o.Format])}
 	if v != "1.20.5" {
 		s.Version = metadata.Version6
 	}
@@ -430,11 +423,9 @@ func (c *circle) write(t *testing.T, v flink) {
 		s.Operators = append(s.Operators, c.parts[uid].write(t, c, cmp.Or(c.goParallelism, 2)))
 	}
 	c.wrote = s
-	data, err := metadata.Encode(s)
-	if err != nil {
+	if err := c.target().WriteMetadata(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(c.dir, "_metadata"), data)
 }
 
 // flinkAnswer is what Circle.java says of a run.

@@ -213,7 +213,8 @@ final class Circle {
         Map<String, String> conf = new TreeMap<>();
         conf.put("execution.checkpointing.dir", "file://" + l.get(1) + "/ckpt");
         conf.put("execution.checkpointing.data-inline-threshold", "0b");
-        conf.put(Cases.RETAINED, "2");
+        conf.put(Cases.RETAINED, "2"); // of the cluster, and so for all lines that of the first
+        conf.put("state.backend.rocksdb.timer-service.factory", "ROCKSDB");
         for (String word : l.subList(3, l.size())) {
             String[] kv = word.split("=", 2);
             if (kv.length == 2 && kv[0].contains(".")) {
