@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -292,7 +291,7 @@ func skipValue(in *serializer.Input, s serializer.Serializer, field string) {
 		return
 	}
 	if in.Err() == nil {
-		in.Fail(field, errors.New("a value of unknown length"))
+		in.Fail(field, fmt.Errorf("a value of unknown length: %w", serializer.ErrUnsupported))
 	}
 	within(in, field)
 }
