@@ -50,38 +50,43 @@ type share struct {
 	db   *pebble.DB // nil until it is opened
 }
 
+// resolve fills in what is not set, and refuses what can't be.
+func (o MemoryOptions) resolve() (MemoryOptions, error) {
+	switch {
+	case o.Size < 0:
+		return o, fmt.Errorf("memory of %d bytes: it must not be negative", o.Size)
+	case o.WriteBufferRatio != 0 && !(o.WriteBufferRatio > 0 && o.WriteBufferRatio < 1):
+		return o, fmt.Errorf("write buffer ratio %v: it must be between 0 and 1", o.WriteBufferRatio)
+	case o.Backends < 0:
+		return o, fmt.Errorf("memory of %d backends: the number must not be negative", o.Backends)
+	case o.OpenFiles < 0:
+		return o, fmt.Errorf("%d open files: the number must not be negative", o.OpenFiles)
+	}
+	o.Size = or(o.Size, DefaultMemory)
+	o.WriteBufferRatio = or(o.WriteBufferRatio, 0.5)
+	o.OpenFiles = or(o.OpenFiles, 1000)
+	if n := int64(max(o.Backends, 1)); o.writeBuffers()/n < minShare {
+		return o, fmt.Errorf("memory of %d bytes: it must be at least %.0f for the write buffers of %d backends at a ratio of %v",
+			o.Size, float64(minShare)*float64(n)/o.WriteBufferRatio+1, n, o.WriteBufferRatio)
+	}
+	return o, nil
+}
+
+// writeBuffers is how many bytes all write buffers may have together.
+func (o MemoryOptions) writeBuffers() int64 { return int64(float64(o.Size) * o.WriteBufferRatio) }
+
 // NewMemory makes the memory of a slot. Close it after the backends. It refuses
 // options out of range, and a size too small for the write buffers of all backends, with the least that would do.
 func NewMemory(o MemoryOptions) (*Memory, error) {
-	switch {
-	case o.Size < 0:
-		return nil, fmt.Errorf("memory of %d bytes: it must not be negative", o.Size)
-	case o.WriteBufferRatio != 0 && !(o.WriteBufferRatio > 0 && o.WriteBufferRatio < 1):
-		return nil, fmt.Errorf("write buffer ratio %v: it must be between 0 and 1", o.WriteBufferRatio)
-	case o.Backends < 0:
-		return nil, fmt.Errorf("memory of %d backends: the number must not be negative", o.Backends)
-	case o.OpenFiles < 0:
-		return nil, fmt.Errorf("%d open files: the number must not be negative", o.OpenFiles)
-	}
-	if o.Size == 0 {
-		o.Size = DefaultMemory
-	}
-	if o.WriteBufferRatio == 0 {
-		o.WriteBufferRatio = 0.5
-	}
-	if o.OpenFiles == 0 {
-		o.OpenFiles = 1000
-	}
-	free := int64(float64(o.Size) * o.WriteBufferRatio)
-	if n := int64(max(o.Backends, 1)); free/n < minShare {
-		return nil, fmt.Errorf("memory of %d bytes: it must be at least %.0f for the write buffers of %d backends at a ratio of %v",
-			o.Size, float64(minShare)*float64(n)/o.WriteBufferRatio+1, n, o.WriteBufferRatio)
+	o, err := o.resolve()
+	if err != nil {
+		return nil, err
 	}
 	return &Memory{
 		o:      o,
 		cache:  pebble.NewCache(o.Size),
 		files:  pebble.NewFileCache(fileShards, pebble.FileCacheSize(o.OpenFiles)),
-		free:   free,
+		free:   o.writeBuffers(),
 		shares: map[*share]struct{}{},
 	}, nil
 }
@@ -101,7 +106,7 @@ func (m *Memory) Close() {
 func (m *Memory) join() (*share, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	total := int64(float64(m.o.Size) * m.o.WriteBufferRatio)
+	total := m.o.writeBuffers()
 	size := max(m.free/4, minShare)
 	if m.o.Backends > 0 {
 		size = total / int64(m.o.Backends)
