@@ -22,6 +22,8 @@ type Config struct {
 	PerProcess bool
 	// Tuning is for [Options] of each backend.
 	Tuning Tuning
+	// Timers is for [Options] of each backend.
+	Timers TimerStore
 	// Metrics are the names for [MetricsOptions] of each backend.
 	Metrics []string
 	// Ignored are keys that have no counterpart, in order. CONFIG.md says why.
@@ -105,6 +107,13 @@ func settings() map[string]setting {
 		"memory.write-buffer-ratio": floatBetween(0, 1, func(c *Config, f float64) { c.Memory.WriteBufferRatio = f }),
 		"predefined-options":        {"one of " + strings.Join(profileNames, ", "), setProfile},
 		"thread.num":                intFrom(1, 1<<10, func(c *Config, n int) { c.Tuning.Threads = n }),
+		"timer-service.factory": {"ROCKSDB or HEAP", func(c *Config, v string) bool {
+			heap := strings.EqualFold(v, "HEAP")
+			if heap {
+				c.Timers = TimersOnHeap
+			}
+			return heap || strings.EqualFold(v, "ROCKSDB")
+		}},
 		"use-bloom-filter": boolean(func(c *Config, set bool) {
 			if !set {
 				c.Tuning.BloomBits = -1
@@ -127,7 +136,7 @@ func settings() map[string]setting {
 		"manual-compaction.max-file-size-to-compact", "manual-compaction.max-files-to-compact", "manual-compaction.max-output-file-size",
 		"manual-compaction.max-parallel-compactions", "manual-compaction.min-files-to-compact", "manual-compaction.min-interval",
 		"memory.managed", "options-factory", "rescaling.use-delete-files-in-range", "restore-overlap-fraction-threshold",
-		"timer-service.cache-size", "timer-service.factory", "use-ingest-db-restore-mode", "write-batch-size", "writebuffer.number-to-merge",
+		"timer-service.cache-size", "use-ingest-db-restore-mode", "write-batch-size", "writebuffer.number-to-merge",
 		"metrics.actual-delayed-write-rate", "metrics.block-cache-pinned-usage", "metrics.bloom-filter-full-true-positive", "metrics.bytes-read",
 		"metrics.bytes-written", "metrics.column-family-as-variable", "metrics.cur-size-active-mem-table", "metrics.estimate-num-keys",
 		"metrics.iter-bytes-read", "metrics.num-deletes-active-mem-table", "metrics.num-deletes-imm-mem-tables",

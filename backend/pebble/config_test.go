@@ -107,6 +107,8 @@ func TestConfigTable(t *testing.T) {
 			if _, ok := reflect.TypeFor[pebble.MemoryOptions]().FieldByName(strings.TrimPrefix(here, "MemoryOptions.")); !ok {
 				t.Errorf("%s: there is no %s", key, here)
 			}
+		case here == "Options.Timers":
+			counts["option"]++
 		case here == "checked":
 			counts["checked"]++
 		default:
@@ -123,7 +125,7 @@ func TestConfigTable(t *testing.T) {
 		t.Errorf("%s is no key of Flink", key)
 	}
 	t.Log(counts)
-	if want := map[string]int{"none": 42, "metric": 25, "option": 16, "checked": 2}; !maps.Equal(counts, want) {
+	if want := map[string]int{"none": 41, "metric": 25, "option": 17, "checked": 2}; !maps.Equal(counts, want) {
 		t.Errorf("%v, want %v", counts, want)
 	}
 }
@@ -196,8 +198,10 @@ func TestFromConfig(t *testing.T) {
 		flink map[string]string
 		want  pebble.Config
 	}{
-		"of the process": {map[string]string{"memory.fixed-per-tm": "1g"}, pebble.Config{Memory: pebble.MemoryOptions{Size: 1 << 30}, PerProcess: true}},
-		"no filters":     {map[string]string{"bloom-filter.bits-per-key": "5", "use-bloom-filter": "false"}, pebble.Config{Tuning: pebble.Tuning{BloomBits: -1}}},
+		"of the process":         {map[string]string{"memory.fixed-per-tm": "1g"}, pebble.Config{Memory: pebble.MemoryOptions{Size: 1 << 30}, PerProcess: true}},
+		"no filters":             {map[string]string{"bloom-filter.bits-per-key": "5", "use-bloom-filter": "false"}, pebble.Config{Tuning: pebble.Tuning{BloomBits: -1}}},
+		"timers on the heap":     {map[string]string{"timer-service.factory": "heap"}, pebble.Config{Timers: pebble.TimersOnHeap}},
+		"timers in the database": {map[string]string{"timer-service.factory": "ROCKSDB"}, pebble.Config{}},
 		"one index": {
 			map[string]string{"block.metadata-blocksize": "8k", "memory.partitioned-index-filters": "false"},
 			pebble.Config{Tuning: pebble.Tuning{IndexBlock: 1<<31 - 1}},
