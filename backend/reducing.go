@@ -96,6 +96,13 @@ func mergeValues[N comparable, V any](v Value[N, V], merge func(a, b V) (V, erro
 			return err
 		}
 	}
+	if !found {
+		return nil
+	}
+	v.SetNamespace(target)
+	if err := v.Set(all); err != nil {
+		return err
+	}
 	// Nothing is removed before the merge has succeeded.
 	for _, n := range sources {
 		if n == target {
@@ -106,9 +113,5 @@ func mergeValues[N comparable, V any](v Value[N, V], merge func(a, b V) (V, erro
 			return err
 		}
 	}
-	if !found {
-		return nil
-	}
-	v.SetNamespace(target)
-	return v.Set(all)
+	return nil
 }

@@ -43,7 +43,7 @@ type Keyed[K comparable] interface {
 	KeyGroups() keygroup.Range
 	MaxParallelism() int
 	// Restore takes up the state of handles, as far as it is in the backend's key groups. It is called
-	// once, before there is other state; states may be opened before it or after it. State that is never
+	// once, before anything is written; states may be opened before it or after it. State that is never
 	// opened stays as it was and is in every snapshot. Handles of Flink, of any format that [OpenKeyed]
 	// reads, may stand beside those of either backend. After an error the backend can only be closed.
 	Restore(ctx context.Context, files Files, h Handles) error
@@ -52,9 +52,8 @@ type Keyed[K comparable] interface {
 	Snapshot(checkpoint int64, o SnapshotOptions) (Snapshot, error)
 	// States are what the backend holds, opened or only restored, in the order of snapshots.
 	States() []StateMeta
-	// Keys yields each key that has an entry in a state, with its namespace, in
-	// no certain order and without a key being set. The state must not be changed until it ends.
-	// Namespaces are decoded by codecs that the state was opened with.
+	// Keys yields the key of each value of a state, which is opened, in no certain order and without a key
+	// being set: a key comes once for each namespace in which it has a value. The state must not be changed until it ends.
 	Keys(state string) iter.Seq2[K, error]
 	// Entries yields the entries of a state, or of all if it is "", in the form in which they stand
 	// in a snapshot, of the given key groups only. The state must not be changed until it ends.
@@ -120,7 +119,8 @@ type Snapshot interface {
 	// Raw is raw keyed state that Write wrote besides: the timers, in FormatRocksDB, of a backend on Pebble that has them on
 	// the heap; nil if there is none.
 	Raw() metadata.Keyed
-	// Release gives the snapshot up. It is safe to call it again, and after Write.
+	// Release gives the snapshot up. It is safe to call it again, and after Write; also while another goroutine writes, which
+	// then fails, unless it is about to end.
 	Release()
 }
 

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -67,9 +68,16 @@ func (s *TargetStream) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	if s.file == nil {
-		if s.file, s.err = s.target.FS.Create(s.ctx, storage.Join(s.target.Dir, s.name), storage.CreateOptions{}); s.err != nil {
+		if s.target.FS == nil {
+			s.err = errors.New("the target has no file system")
 			return 0, s.err
 		}
+		file, err := s.target.FS.Create(s.ctx, storage.Join(s.target.Dir, s.name), storage.CreateOptions{})
+		if err != nil {
+			s.err = err
+			return 0, err
+		}
+		s.file = file
 		if len(s.buf) > 0 {
 			if _, s.err = s.file.Write(s.buf); s.err != nil {
 				return 0, s.err

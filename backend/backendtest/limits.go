@@ -127,6 +127,7 @@ func RunLimits(t *testing.T, l Limits) {
 		})
 	}
 	t.Run("appends", func(t *testing.T) { testAppends(t, l) })
+	t.Run("merges", func(t *testing.T) { testMergeFails(t, l) })
 	t.Run("a key and its value", func(t *testing.T) {
 		// Each may be written, but RocksDB has both in one array.
 		w := openBulky(t, l.Open(t, maxSize))

@@ -51,6 +51,8 @@ func Run(t *testing.T, open Opener, others map[string]Opener) {
 	t.Run("Consistency", func(t *testing.T) { testConsistency(t, open) })
 	t.Run("Synchronous", func(t *testing.T) { testSynchronous(t, open) })
 	t.Run("Overlap", func(t *testing.T) { testOverlap(t, open) })
+	t.Run("Release", func(t *testing.T) { testRelease(t, open) })
+	t.Run("RestoreLate", func(t *testing.T) { testRestoreLate(t, open) })
 	t.Run("Incompatible", func(t *testing.T) { testIncompatible(t, open) })
 	t.Run("Migration", func(t *testing.T) { testMigration(t, open, restorers) })
 	t.Run("NoMigration", func(t *testing.T) { testNoMigration(t, open) })

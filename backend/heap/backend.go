@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"reflect"
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/keygroup"
@@ -37,6 +36,7 @@ type Backend[K comparable] struct {
 	o       Options[K]
 	groups  keygroup.Range
 	now     backend.Clock
+	oddKey  func(K) bool // see oddOf
 
 	current K
 	group   int // index of the current key's group, -1 if no key is set
@@ -60,41 +60,17 @@ func Open[K comparable](key serializer.Codec[K], o Options[K]) (*Backend[K], err
 	if err != nil {
 		return nil, err
 	}
-	if err := plain[K]("key"); err != nil {
+	if err := backend.Plain[K]("key"); err != nil {
 		return nil, err
 	}
 	if o.MaxSize, err = backend.CheckMaxSize(o.MaxSize); err != nil {
 		return nil, err
 	}
-	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}}
+	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}, oddKey: oddOf[K]()}
 	if b.now == nil {
 		b.now = backend.SystemClock
 	}
 	return b, nil
-}
-
-// plain refuses types whose values are equal although Go says that they are not.
-func plain[T any](what string) error {
-	var walk func(t reflect.Type) bool
-	walk = func(t reflect.Type) bool {
-		switch t.Kind() {
-		case reflect.Pointer, reflect.Interface, reflect.Chan, reflect.UnsafePointer:
-			return false
-		case reflect.Array:
-			return walk(t.Elem())
-		case reflect.Struct:
-			for f := range t.Fields() {
-				if !walk(f.Type) {
-					return false
-				}
-			}
-		}
-		return true
-	}
-	if t := reflect.TypeFor[T](); !walk(t) {
-		return fmt.Errorf("%s: values of %s hold pointers, which Go compares instead of what they point to", what, t)
-	}
-	return nil
 }
 
 // SetKey is that of [backend.Keyed].
@@ -103,6 +79,9 @@ func (b *Backend[K]) SetKey(key K) error {
 		return backend.ErrClosed
 	}
 	b.group = -1
+	if b.oddKey != nil && b.oddKey(key) {
+		return oddError("key", key)
+	}
 	group, err := b.subtask.GroupOf(key)
 	if err != nil {
 		return err
@@ -138,10 +117,10 @@ func (b *Backend[K]) MaxParallelism() int { return b.o.MaxParallelism }
 
 // open opens a table, with what was restored of it.
 func open[K, N comparable, V any](b *Backend[K], name string, kind backend.Type, ttl *backend.TTL, namespace serializer.Codec[N], value *serializer.Snapshot, f form[V]) (*table[K, N, V], error) {
-	t := &table[K, N, V]{b: b, namespace: namespace, form: f}
+	t := &table[K, N, V]{b: b, namespace: namespace, odd: oddOf[N](), form: f}
 	meta := backend.NewStateMeta(name, kind, namespace.Snapshot(), value)
 	t.state, t.ttl = backend.NewState(&meta, b.key.Snapshot()), ttl
-	err := errors.Join(plain[N]("namespace"), ttl.Check())
+	err := errors.Join(backend.Plain[N]("namespace"), ttl.Check())
 	if err == nil {
 		t.shards = make([]shard[K, N, V], b.groups.Len())
 		if ttl != nil && ttl.CleanUp > 0 {

@@ -93,6 +93,7 @@ func (f listForm[E]) load(_ *backend.Entry, in *serializer.Input, r *restored, v
 // mapForm is that of map state.
 type mapForm[U comparable, V any] struct {
 	userKey serializer.Codec[U]
+	odd     func(U) bool // see oddOf
 	value   serializer.Codec[V]
 	used    func(V) int64
 	null    func(V) bool // nil if values are never null
@@ -162,6 +163,9 @@ func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored,
 	u := f.userKey.Read(in)
 	if err := filled(in); err != nil {
 		return v, fmt.Errorf("user key: %w", err)
+	}
+	if f.odd != nil && f.odd(u) {
+		return v, oddError("user key", u)
 	}
 	if v.find(u) >= 0 {
 		return v, fmt.Errorf("%w: a user key that comes twice", serializer.ErrCorrupt)

@@ -48,6 +48,9 @@ func (b *Backend[K]) readKey(r *restored, key []byte) (K, error) {
 	if err := filled(in); err != nil {
 		return k, fmt.Errorf("key: %w", err)
 	}
+	if b.oddKey != nil && b.oddKey(k) {
+		return k, oddError("key", k)
+	}
 	return k, nil
 }
 
@@ -58,6 +61,11 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 	}
 	if b.loaded {
 		return errors.New("state was restored before")
+	}
+	for i := range b.states {
+		if b.states[i].table.len() > 0 {
+			return fmt.Errorf("state %q has entries: restore before anything is written", b.states[i].table.meta().Meta.Name)
+		}
 	}
 	b.loaded = true
 	load := func(t *target[K], e *backend.Entry) error { return t.load(e, b.groups.Start) }

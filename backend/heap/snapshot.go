@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,8 +27,13 @@ type snapshot struct {
 	groups   keygroup.Range
 	o        backend.StateFilesOptions
 	released []bool // by key group
-	over     bool   // Write or Release was called
+
+	mu   sync.Mutex
+	over bool                    // Write or Release was called
+	stop context.CancelCauseFunc // not nil while it is written
 }
+
+var errOver = errors.New("the snapshot was written or given up before")
 
 // Snapshot is that of [backend.Keyed].
 func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (backend.Snapshot, error) {
@@ -59,10 +65,39 @@ func (s *snapshot) Raw() metadata.Keyed { return nil }
 
 // Release is that of [backend.Snapshot].
 func (s *snapshot) Release() {
-	s.over = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.stop != nil:
+		s.stop(errOver)
+	case !s.over:
+		s.over = true
+		s.releaseAll()
+	}
+}
+
+func (s *snapshot) releaseAll() {
 	for g := range s.released {
 		s.release(g)
 	}
+}
+
+// begin begins to write; end must be called afterwards.
+func (s *snapshot) begin(ctx context.Context) (_ context.Context, end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil, nil, errOver
+	}
+	s.over = true
+	ctx, s.stop = context.WithCancelCause(ctx)
+	return ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stop(nil)
+		s.stop = nil
+		s.releaseAll()
+	}, nil
 }
 
 // release lets go of a key group.
@@ -78,10 +113,19 @@ func (s *snapshot) release(group int) {
 
 // Write is that of [backend.Snapshot].
 func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed, error) {
-	if s.over {
-		return nil, errors.New("the snapshot was written or given up before")
+	ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
 	}
-	defer s.Release()
+	defer end()
+	h, err := s.write(ctx, t)
+	if err != nil && errors.Is(context.Cause(ctx), errOver) {
+		err = errOver
+	}
+	return h, err
+}
+
+func (s *snapshot) write(ctx context.Context, t backend.Target) (metadata.Keyed, error) {
 	if len(s.tables) == 0 {
 		return nil, nil
 	}

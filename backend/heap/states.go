@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -107,8 +108,8 @@ func (s list[K, N, V]) Set(v []V) error {
 func (s list[K, N, V]) Merge(target N, sources ...N) error {
 	defer s.SetNamespace(target)
 	var all []V
-	for _, n := range sources {
-		if n == target {
+	for i, n := range sources {
+		if n == target || slices.Contains(sources[:i], n) {
 			continue
 		}
 		s.SetNamespace(n)
@@ -117,39 +118,64 @@ func (s list[K, N, V]) Merge(target N, sources ...N) error {
 			return err
 		}
 		all = append(all, v...)
+	}
+	s.SetNamespace(target)
+	if err := s.Add(all...); err != nil {
+		return err
+	}
+	// Nothing is removed before it is there.
+	for _, n := range sources {
+		if n == target {
+			continue
+		}
+		s.SetNamespace(n)
 		if err := s.Clear(); err != nil {
 			return err
 		}
 	}
-	s.SetNamespace(target)
-	return s.Add(all...)
+	return nil
 }
 
 // OpenMap opens a map state.
 func OpenMap[K, N, U comparable, V any](b *Backend[K], d backend.MapDescriptor[N, U, V]) (backend.Map[N, U, V], error) {
-	if err := d.Check(); err != nil {
+	if err := errors.Join(d.Check(), backend.Plain[U]("user key")); err != nil {
 		return nil, fmt.Errorf("state %q: %w", d.Name, err)
 	}
+	odd := oddOf[U]()
 	if d.TTL == nil {
 		t, err := open(b, d.Name, backend.TypeMap, nil, d.Namespace, serializer.ForMap(d.UserKey, d.Value).Snapshot(),
-			form[userMap[U, V]](mapForm[U, V]{userKey: d.UserKey, value: d.Value, null: d.Null}))
+			form[userMap[U, V]](mapForm[U, V]{userKey: d.UserKey, odd: odd, value: d.Value, null: d.Null}))
 		if err != nil {
 			return nil, err
 		}
-		return mapState[K, N, U, V]{t}, nil
+		return mapState[K, N, U, V]{t, odd}, nil
 	}
 	c := serializer.ForTTL(d.Value)
 	t, err := open(b, d.Name, backend.TypeMap, d.TTL, d.Namespace, serializer.ForMap(d.UserKey, c).Snapshot(),
-		form[userMap[U, serializer.TTLValue[V]]](mapForm[U, serializer.TTLValue[V]]{userKey: d.UserKey, value: c, used: lastAccess[V]}))
+		form[userMap[U, serializer.TTLValue[V]]](mapForm[U, serializer.TTLValue[V]]{userKey: d.UserKey, odd: odd, value: c, used: lastAccess[V]}))
 	if err != nil {
 		return nil, err
 	}
-	return backend.NewTTLMap(mapState[K, N, U, serializer.TTLValue[V]]{t}, d.TTL, b.now), nil
+	return backend.NewTTLMap(mapState[K, N, U, serializer.TTLValue[V]]{t, odd}, d.TTL, b.now), nil
 }
 
-type mapState[K, N, U comparable, V any] struct{ *table[K, N, userMap[U, V]] }
+type mapState[K, N, U comparable, V any] struct {
+	*table[K, N, userMap[U, V]]
+	odd func(U) bool
+}
+
+// check refuses user keys that can't be told apart.
+func (s mapState[K, N, U, V]) check(u U) error {
+	if s.odd != nil && s.odd(u) {
+		return oddError("user key", u)
+	}
+	return nil
+}
 
 func (s mapState[K, N, U, V]) Get(u U) (v V, ok bool, err error) {
+	if err := s.check(u); err != nil {
+		return v, false, err
+	}
 	m, _, err := s.get()
 	i := m.find(u)
 	if i < 0 {
@@ -173,6 +199,9 @@ func (s mapState[K, N, U, V]) Put(u U, v V) error {
 	if err != nil {
 		return err
 	}
+	if err := s.check(u); err != nil {
+		return err
+	}
 	m := shard.place(at)
 	s.own(shard, m)
 	m.put(u, v)
@@ -192,6 +221,9 @@ func (s mapState[K, N, U, V]) own(shard *shard[K, N, userMap[U, V]], m *userMap[
 func (s mapState[K, N, U, V]) Delete(u U) error {
 	shard, at, err := s.at()
 	if err != nil {
+		return err
+	}
+	if err := s.check(u); err != nil {
 		return err
 	}
 	m := shard.change(at)

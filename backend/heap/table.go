@@ -17,6 +17,7 @@ type table[K, N comparable, V any] struct {
 	namespace serializer.Codec[N]
 	form      form[V]
 	shards    []shard[K, N, V]
+	odd       func(N) bool // see oddOf
 	current   N
 	epoch     uint64 // counts snapshots
 	sweep     *sweep[K, N, V]
@@ -82,6 +83,9 @@ func (t *table[K, N, V]) SetNamespace(n N) { t.current = n }
 func (t *table[K, N, V]) at() (*shard[K, N, V], id[K, N], error) {
 	if t.b.group < 0 {
 		return nil, id[K, N]{}, t.b.noKey()
+	}
+	if t.odd != nil && t.odd(t.current) {
+		return nil, id[K, N]{}, oddError("namespace", t.current)
 	}
 	if t.sweep != nil {
 		t.sweep.step(t)
@@ -285,6 +289,9 @@ func (t *table[K, N, V]) load(group int, e *backend.Entry, r *restored) error {
 	at := id[K, N]{key: key, namespace: readAs(r.namespace, t.namespace, in)}
 	if err := filled(in); err != nil {
 		return fmt.Errorf("namespace: %w", err)
+	}
+	if t.odd != nil && t.odd(at.namespace) {
+		return oddError("namespace", at.namespace)
 	}
 	s := &t.shards[group]
 	old, more := s.get(at)

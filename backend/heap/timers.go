@@ -17,6 +17,7 @@ type timers[K, N comparable] struct {
 	b         *Backend[K]
 	state     *backend.State
 	namespace serializer.Codec[N]
+	odd       func(N) bool // see oddOf
 	shards    []shard[K, timerID[N], struct{}]
 	queue     timerQueue[K, N]
 	stale     int // timers of the queue that were deleted
@@ -53,10 +54,10 @@ func (q *timerQueue[K, N]) Pop() any {
 func OpenTimers[K, N comparable](b *Backend[K], d backend.TimersDescriptor[N]) (backend.Timers[K, N], error) {
 	meta := backend.NewTimersMeta(d.StateName(), serializer.ForTimer(b.key, d.Namespace).Snapshot())
 	t := &timers[K, N]{
-		b: b, state: backend.NewState(&meta, b.key.Snapshot()), namespace: d.Namespace,
+		b: b, state: backend.NewState(&meta, b.key.Snapshot()), namespace: d.Namespace, odd: oddOf[N](),
 		shards: make([]shard[K, timerID[N], struct{}], b.groups.Len()),
 	}
-	err := plain[N]("namespace")
+	err := backend.Plain[N]("namespace")
 	if err == nil {
 		err = b.enter(t)
 	}
@@ -69,6 +70,9 @@ func OpenTimers[K, N comparable](b *Backend[K], d backend.TimersDescriptor[N]) (
 func (t *timers[K, N]) Register(n N, timestamp int64) error {
 	if t.b.group < 0 {
 		return t.b.noKey()
+	}
+	if t.odd != nil && t.odd(n) {
+		return oddError("namespace", n)
 	}
 	t.add(t.b.group, id[K, timerID[N]]{key: t.b.current, namespace: timerID[N]{timestamp: timestamp, namespace: n}})
 	return nil
@@ -208,6 +212,9 @@ func (t *timers[K, N]) load(group int, e *backend.Entry, r *restored) error {
 	n := readAs(r.namespace, t.namespace, in)
 	if err := filled(in); err != nil {
 		return fmt.Errorf("namespace: %w", err)
+	}
+	if t.odd != nil && t.odd(n) {
+		return oddError("namespace", n)
 	}
 	t.add(group, id[K, timerID[N]]{key: key, namespace: timerID[N]{timestamp: e.Timestamp, namespace: n}})
 	return nil

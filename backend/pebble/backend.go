@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -284,10 +283,7 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 	if b.closed {
 		return fail(backend.ErrClosed)
 	}
-	if typ := reflect.TypeFor[N](); typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Interface {
-		return fail(fmt.Errorf("namespace: values of %s hold pointers", typ))
-	}
-	if err := ttl.Check(); err != nil {
+	if err := errors.Join(backend.Plain[N]("namespace"), ttl.Check()); err != nil {
 		return fail(err)
 	}
 	no, ok := b.byName[meta.Name]
@@ -324,8 +320,8 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 	return t, nil
 }
 
-// rewrite rewrites the entries of a state. Nothing is changed until all were
-// rewritten, and so not if one of them can't be.
+// rewrite rewrites the entries of a state. Nothing is changed until all were rewritten, and so not if one of them
+// can't be. If the database can't take them then, the backend is closed, so that no snapshot lacks them.
 func (b *Backend[K]) rewrite(no int, m *migration) error {
 	in := newIngest(b.db, b.tuned, b.o.Dir, b.o.MaxSize)
 	defer in.abort()
@@ -339,6 +335,14 @@ func (b *Backend[K]) rewrite(no int, m *migration) error {
 	if err := in.end(ctx); err != nil {
 		return err
 	}
+	if err := b.replace(ctx, no, in); err != nil {
+		return fmt.Errorf("the backend was closed, as it may have lost the entries of the state: %w", errors.Join(err, b.Close()))
+	}
+	return nil
+}
+
+// replace puts new entries of a state into the place of those that are there.
+func (b *Backend[K]) replace(ctx context.Context, no int, in *ingest) error {
 	for g := b.groups.Start; g <= b.groups.End; g++ {
 		prefix := appendPrefix(nil, g, no)
 		if err := b.db.DeleteRange(prefix, after(prefix), pebble.NoSync); err != nil {

@@ -29,6 +29,9 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 	if b.loaded {
 		return errors.New("state was restored before")
 	}
+	if err := b.isEmpty(); err != nil {
+		return err
+	}
 	b.loaded = true
 	in := newIngest(b.db, b.tuned, b.o.Dir, b.o.MaxSize)
 	defer in.abort()
@@ -54,6 +57,22 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 		if q := b.states[i].queue; q != nil {
 			q.forget()
 		}
+	}
+	return nil
+}
+
+// isEmpty gives an error if something was written, which restored entries might replace.
+func (b *Backend[K]) isEmpty() error {
+	it, err := b.db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	written := it.First() || b.timers.Len() > 0
+	if err := it.Close(); err != nil {
+		return err
+	}
+	if written {
+		return errors.New("there are entries: restore before anything is written")
 	}
 	return nil
 }

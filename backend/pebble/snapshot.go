@@ -104,6 +104,10 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 func (s *snapshot) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stop != nil {
+		s.stop(errOver) // the Write that uses the database lets go of it
+		return
+	}
 	s.drop(errOver)
 }
 
@@ -143,8 +147,10 @@ func (s *snapshot) begin(ctx context.Context) (_ context.Context, end func(), er
 	ctx, s.stop = context.WithCancelCause(ctx)
 	s.ended = make(chan struct{})
 	return ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.stop(nil)
-		s.Release()
+		s.drop(errOver)
 		close(s.ended)
 	}, nil
 }
@@ -182,8 +188,8 @@ func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed,
 	if err == nil {
 		h, err = files.Commit()
 	}
-	if err != nil && errors.Is(context.Cause(ctx), backend.ErrClosed) {
-		err = backend.ErrClosed
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, backend.ErrClosed) || errors.Is(cause, errOver)) {
+		err = cause
 	}
 	return h, err
 }
