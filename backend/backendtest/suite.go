@@ -47,6 +47,7 @@ func Run(t *testing.T, open Opener, others map[string]Opener) {
 	t.Run("Snapshots", func(t *testing.T) { testSnapshots(t, open, restorers) })
 	t.Run("SameBytes", func(t *testing.T) { testSameBytes(t, restorers) })
 	t.Run("Rescale", func(t *testing.T) { testRescale(t, restorers) })
+	t.Run("Clipping", func(t *testing.T) { testClipping(t, open) })
 	t.Run("Unopened", func(t *testing.T) { testUnopened(t, open, restorers) })
 	t.Run("Consistency", func(t *testing.T) { testConsistency(t, open) })
 	t.Run("Synchronous", func(t *testing.T) { testSynchronous(t, open) })
@@ -58,6 +59,8 @@ func Run(t *testing.T, open Opener, others map[string]Opener) {
 	t.Run("NoMigration", func(t *testing.T) { testNoMigration(t, open) })
 	t.Run("Foreign", func(t *testing.T) { testForeign(t, open) })
 	t.Run("Faults", func(t *testing.T) { testFaults(t, open) })
+	t.Run("Canceled", func(t *testing.T) { testCanceled(t, open) })
+	t.Run("Damaged", func(t *testing.T) { testDamaged(t, open) })
 	t.Run("Model", func(t *testing.T) { testModel(t, restorers) })
 }
 
