@@ -81,12 +81,17 @@ func LoadEntries[K, T any](ctx context.Context, s *Subtask[K], r *KeyedReader, t
 		}
 		into[state] = t
 	}
-	group := -1
+	var last *State // the state of t
+	var t T
+	group, ok := -1, false
 	for e, err := range r.Entries(ctx, Filter{KeyGroups: []keygroup.Range{s.KeyGroups}}) {
 		if err != nil {
 			return err
 		}
-		t, ok := into[e.State]
+		if e.State != last {
+			last = e.State
+			t, ok = into[last]
+		}
 		if !ok {
 			return fmt.Errorf("state %q: the header does not describe it: %w", e.State.Meta.Name, serializer.ErrUnsupported)
 		}

@@ -1,6 +1,8 @@
 package backendtest
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -219,6 +221,15 @@ func (w *benchWorld) refill(from int) error {
 	return w.fill()
 }
 
+// compact compacts a backend that can, as Flink's benchmarks do after they have filled it.
+func (w *benchWorld) compact() error {
+	b, ok := w.b.(interface{ Compact(context.Context) error })
+	if !ok {
+		return nil
+	}
+	return b.Compact(context.Background())
+}
+
 func (w *benchWorld) number(i int) int64 { return w.numbers[i%benchValues] }
 
 func (w *benchWorld) values() []*Benchmark {
@@ -242,12 +253,13 @@ func (w *benchWorld) values() []*Benchmark {
 func (w *benchWorld) lists(suffix string, size int) []*Benchmark {
 	first, calls := make([]int64, size), w.calls
 	w.fill = func() error {
-		return w.all(func() error {
+		err := w.all(func() error {
 			for i := range first {
 				first[i] = w.random.Int64()
 			}
 			return w.list.Set(first)
 		})
+		return errors.Join(err, w.compact())
 	}
 	if size > 1 {
 		calls /= 5
@@ -291,7 +303,7 @@ func (w *benchWorld) lists(suffix string, size int) []*Benchmark {
 func (w *benchWorld) maps() []*Benchmark {
 	user := func(i int) int64 { return w.mapKeys[(i+i/benchKeys)%benchMap] }
 	w.fill = func() error {
-		return w.all(func() error {
+		err := w.all(func() error {
 			for _, u := range w.mapKeys {
 				if err := w.table.Put(u, w.random.Float64()); err != nil {
 					return err
@@ -299,6 +311,7 @@ func (w *benchWorld) maps() []*Benchmark {
 			}
 			return nil
 		})
+		return errors.Join(err, w.compact())
 	}
 	put := func(i int) error { return w.table.Put(user(i), w.mapValues[i%benchMap]) }
 	found := func(is bool, err error) error {

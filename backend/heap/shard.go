@@ -69,23 +69,22 @@ func (s *shard[K, N, V]) lookUp(at id[K, N]) *V {
 	return s.base.find(at)
 }
 
-// place gives where the value is to be put, and what is there now; the zero value if there is none. It is
+// place gives where the value is to be put, and what is there now; the zero value if nothing was found. It is
 // valid until the next access. Snapshots keep what they have.
-func (s *shard[K, N, V]) place(at id[K, N]) *V {
+func (s *shard[K, N, V]) place(at id[K, N]) (v *V, found bool) {
 	if len(s.upper) == 0 || s.settled() {
-		v, _ := s.base.place(at)
-		return v
+		return s.base.place(at)
 	}
 	old := s.lookUp(at)
-	c, found := s.top().place(at)
+	c, onTop := s.top().place(at)
 	switch {
 	case old == nil:
 		s.n++
-	case !found:
+	case !onTop:
 		c.v = *old
 	}
 	c.gone = false
-	return &c.v
+	return &c.v, old != nil
 }
 
 // change gives where a value is that may be changed, as place does; nil if there is none.
@@ -96,10 +95,14 @@ func (s *shard[K, N, V]) change(at id[K, N]) *V {
 	case s.lookUp(at) == nil:
 		return nil
 	}
-	return s.place(at)
+	v, _ := s.place(at)
+	return v
 }
 
-func (s *shard[K, N, V]) put(at id[K, N], v V) { *s.place(at) = v }
+func (s *shard[K, N, V]) put(at id[K, N], v V) {
+	p, _ := s.place(at)
+	*p = v
+}
 
 func (s *shard[K, N, V]) delete(at id[K, N]) {
 	if len(s.upper) > 0 && !s.settled() {

@@ -87,9 +87,9 @@ func (s list[K, N, V]) Add(v ...V) error {
 	if err != nil || len(v) == 0 {
 		return err
 	}
-	list := shard.place(at)
+	list, found := shard.place(at)
 	if n := len(*list) + len(v); n > s.b.o.MaxSize {
-		if *list == nil {
+		if !found {
 			shard.delete(at)
 		}
 		return fmt.Errorf("state %q: a list of %d elements, the limit is %d: %w", s.state.Meta.Name, n, s.b.o.MaxSize, backend.ErrTooLarge)
@@ -202,7 +202,7 @@ func (s mapState[K, N, U, V]) Put(u U, v V) error {
 	if err := s.check(u); err != nil {
 		return err
 	}
-	m := shard.place(at)
+	m, _ := shard.place(at)
 	s.own(shard, m)
 	m.put(u, v)
 	return nil

@@ -293,13 +293,10 @@ func (t *table[K, N, V]) load(group int, e *backend.Entry, r *restored) error {
 	if t.odd != nil && t.odd(at.namespace) {
 		return oddError("namespace", at.namespace)
 	}
-	s := &t.shards[group]
-	old, more := s.get(at)
-	v, err := t.form.load(e, r.input(e.Value), r, old, more)
-	if err != nil {
+	v, more := t.shards[group].place(at)
+	if *v, err = t.form.load(e, r.input(e.Value), r, *v, more); err != nil {
 		return fmt.Errorf("value: %w", err)
 	}
-	s.put(at, v)
 	return nil
 }
 

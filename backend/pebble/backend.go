@@ -538,6 +538,15 @@ func (b *Backend[K]) Entries(state string, groups keygroup.Range) iter.Seq2[*bac
 	}
 }
 
+// Compact rewrites the database so that each entry is in one file only (compactState of Flink's RocksDB backend). The database
+// compacts itself while it is written; this is for state that was filled once and is read for long.
+func (b *Backend[K]) Compact(ctx context.Context) error {
+	if b.closed {
+		return backend.ErrClosed
+	}
+	return b.db.Compact(ctx, appendPrefix(nil, b.groups.Start, 0), appendPrefix(nil, b.groups.End+1, 0), false)
+}
+
 // Close is that of [backend.Keyed]. It removes the directory.
 func (b *Backend[K]) Close() error {
 	if b.closed {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/drey-state/drey/backend"
@@ -206,5 +207,36 @@ func TestOpenRefuses(t *testing.T) {
 		if b, err := pebble.Open(serializer.ForString(), o); err == nil || b != nil {
 			t.Errorf("%s: %v, %v", name, b, err)
 		}
+	}
+}
+
+// What a backend holds is the same after it was compacted.
+func TestCompact(t *testing.T) {
+	b := openLong(t).(*pebble.Backend[int64])
+	list, err := pebble.OpenList(b, backend.Descriptor[struct{}, int64]{Name: "list", Namespace: serializer.ForVoidNamespace(), Value: serializer.ForLong()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys = 1000
+	for range 3 {
+		for k := range int64(keys) {
+			if err := errors.Join(b.SetKey(k), list.Add(k)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Compact(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k := range int64(keys) {
+		if err := b.SetKey(k); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := list.Get(); err != nil || !slices.Equal(got, []int64{k, k, k}) {
+			t.Fatalf("key %d: %v, %v", k, got, err)
+		}
+	}
+	if err := errors.Join(b.Close(), b.Compact(t.Context())); !errors.Is(err, backend.ErrClosed) {
+		t.Errorf("after Close: %v", err)
 	}
 }
