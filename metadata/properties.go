@@ -93,7 +93,9 @@ func PropertiesOf(k Kind) Properties {
 	)
 	utf := func(s string) string { return string([]byte{byte(len(s) >> 8), byte(len(s))}) + s }
 	newText := func(s string) string { return "t" + utf(s) }
-	field := func(name, class string) string { return "L" + utf(name) + newText("L"+strings.ReplaceAll(class, ".", "/")+";") }
+	field := func(name, class string) string {
+		return "L" + utf(name) + newText("L"+strings.ReplaceAll(class, ".", "/")+";")
+	}
 	class := func(name, uid, flags, super string, fields ...string) string {
 		return "r" + utf(name) + uid + flags + string([]byte{0, byte(len(fields))}) + strings.Join(fields, "") + "x" + super
 	}
