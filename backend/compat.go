@@ -86,7 +86,7 @@ func (s *State) Managed() (*State, error) {
 	case !s.Raw:
 		return s, nil
 	case s.Type != TypeTimers:
-		return nil, fmt.Errorf("raw keyed state that is no timers belongs to its operator, not to the backend: %w", serializer.ErrUnsupported)
+		return nil, fmt.Errorf("raw keyed state that does not read as timers: it belongs to its operator, not to the backend, or is damaged: %w", serializer.ErrUnsupported)
 	}
 	meta := NewTimersMeta(s.Meta.Name, serializer.TimerSnapshot(s.parts.Key, s.parts.Namespace))
 	return NewState(&meta, s.parts.Key), nil

@@ -29,8 +29,8 @@ type cell[V any] struct {
 	gone bool
 }
 
-// mostUppers is how many tables lie above each other at most. Beyond it, as when
-// snapshots overlap without end, they are copied into one.
+// mostUppers is how many tables lie above the base at most. Beyond it, as when
+// snapshots overlap without end, they are copied into one, which takes as long as there is much that was written since.
 const mostUppers = 4
 
 // shrink is by how many times fewer the values must have become for their table to be made anew.
@@ -143,14 +143,25 @@ func (s *shard[K, N, V]) settled() bool {
 	return true
 }
 
-// flatten copies all tables into a new one.
+// fold copies the tables above the base into one.
+func (s *shard[K, N, V]) fold() {
+	one := new(hash[K, N, cell[V]])
+	for _, h := range s.upper {
+		for at, c := range h.all() {
+			to, _ := one.place(at)
+			*to = *c
+		}
+	}
+	s.upper = []*hash[K, N, cell[V]]{one}
+}
+
+// flatten copies all tables into a new one, which has no more room than it needs.
 func (s *shard[K, N, V]) flatten() {
 	base := newHash[K, N, V](s.n)
 	for at, v := range s.view().all() {
 		to, _ := base.place(at)
 		*to = v
 	}
-	// The readers of the tables as they were still count: they share with the new one what values point to.
 	s.base, s.upper = base, nil
 }
 
@@ -178,7 +189,7 @@ func (s *shard[K, N, V]) freeze() frozenShard[K, N, V] {
 		return frozenShard[K, N, V]{}
 	}
 	if len(s.upper) > 0 && !s.settled() && len(s.upper) > mostUppers {
-		s.flatten()
+		s.fold()
 	}
 	n := s.len()
 	if last := len(s.upper) - 1; last < 0 || s.upper[last].n > 0 {
