@@ -55,10 +55,11 @@ golden:
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./backend/... ./incremental ./metadata ./serializer ./storage/... ./tools
 
-# KEYS=5000000 for the figures of the README.
+# KEYS=5000000 for the figures of the README; run-backend.sh alone compares the state backends.
 bench-flink:
 	interop/bench/run-metadata.sh
 	interop/bench/run-state.sh
+	interop/bench/run-backend.sh
 
 # A million files beside find and rclone; on S3, too, with the variables of .ci/s3-servers.
 bench-audit:

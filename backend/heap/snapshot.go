@@ -1,13 +1,11 @@
 package heap
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -230,16 +228,10 @@ func (s *snapshot) writeSorted(ctx context.Context, w backend.StateFiles) error 
 
 // sortedGroup holds the entries of a key group, sorted by their keys within each state.
 type sortedGroup struct {
-	arena []byte
-	items []sortedItem
-	ends  []int // by state: index behind its last item
-}
-
-// sortedItem is an entry in the arena.
-type sortedItem struct {
-	prefix   uint64 // the first bytes of the key, for comparing
-	at       int
-	key, end int // where key and value end
+	arena  []byte
+	items  []sortedItem
+	ends   []int // by state: index behind its last item
+	sorter sorter
 }
 
 func (s *sortedGroup) fill(tables []frozenTable, group int) error {
@@ -255,27 +247,10 @@ func (s *sortedGroup) fill(tables []frozenTable, group int) error {
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(s.items[from:], func(a, b sortedItem) int {
-			if a.prefix != b.prefix {
-				return cmp.Compare(a.prefix, b.prefix)
-			}
-			return bytes.Compare(s.arena[a.at:a.key], s.arena[b.at:b.key])
-		})
+		s.sorter.sort(s.arena, s.items[from:])
 		s.ends = append(s.ends, len(s.items))
 	}
 	return nil
-}
-
-// prefix is the first eight bytes as a number.
-func prefix(key []byte) uint64 {
-	var p uint64
-	for i := range 8 {
-		p <<= 8
-		if i < len(key) {
-			p |= uint64(key[i])
-		}
-	}
-	return p
 }
 
 func (s *sortedGroup) write(w backend.StateFiles, group int) error {

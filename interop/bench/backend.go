@@ -38,7 +38,6 @@ type backendLine struct {
 	MB        float64 `json:"mb,omitempty"`
 	PeakMB    float64 `json:"peak_mb,omitempty"` // resident set of the process so far
 	N         int     `json:"n"`
-	Scheme    string  `json:"scheme,omitempty"`
 	Flink     string  `json:"flink,omitempty"`
 	Java      string  `json:"java,omitempty"`
 	GC        string  `json:"gc,omitempty"`
@@ -176,7 +175,7 @@ func (s *snapBench) run(ctx context.Context) error {
 		format backend.Format
 	}{{"checkpoint-full", backend.FormatFull}, {"savepoint-canonical", backend.FormatCanonical}}
 	if s.kind == "pebble" {
-		formats[0].what, formats[0].format = "checkpoint-full", backend.FormatRocksDB
+		formats[0].format = backend.FormatRocksDB // what Flink's RocksDB backend has there
 	}
 	for _, f := range formats {
 		if err := s.measure(ctx, b, f.what, f.format); err != nil {
@@ -231,9 +230,12 @@ func (s *snapBench) measure(ctx context.Context, b backend.Keyed[int64], what st
 	if err != nil {
 		return err
 	}
-	for name, laps := range map[string][]threadLap{"snapshot": snapshots, "restore": restores} {
-		l := backendLine{Name: name, Backend: s.kind, What: what, Ops: s.keys, MB: float64(size) / 1e6}
-		l.set(laps)
+	for _, m := range []struct {
+		name string
+		laps []threadLap
+	}{{"snapshot", snapshots}, {"restore", restores}} {
+		l := backendLine{Name: m.name, Backend: s.kind, What: what, Ops: s.keys, MB: float64(size) / 1e6}
+		l.set(m.laps)
 		if err := l.print(); err != nil {
 			return err
 		}

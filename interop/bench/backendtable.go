@@ -42,7 +42,7 @@ func backendTable(w io.Writer, files []string) error {
 		for _, b := range []string{"heap", "pebble"} {
 			k.backend = b
 			flink, drey := all.compared(k)
-			fmt.Fprintf(w, " %s | %s | %.1f |", thousands(1/flink), thousands(1/drey), flink/drey)
+			fmt.Fprintf(w, " %s | %s | %s |", thousands(1/flink), thousands(1/drey), times(flink/drey))
 		}
 		fmt.Fprintln(w)
 	}
@@ -52,9 +52,17 @@ func backendTable(w io.Writer, files []string) error {
 			continue
 		}
 		flink, drey := all.compared(k)
-		fmt.Fprintf(w, "| %s, %s of %s | %s | %s | %.1f | %.1f |\n", k.backend, k.name, k.what, thousands(1/flink), thousands(1/drey), flink/drey, all.lines[k][""][0].MB)
+		fmt.Fprintf(w, "| %s, %s of %s | %s | %s | %s | %.1f |\n", k.backend, k.name, k.what, thousands(1/flink), thousands(1/drey), times(flink/drey), all.lines[k][""][0].MB)
 	}
 	return nil
+}
+
+// times shows what is below one with more digits, so that it isn't rounded up to one.
+func times(r float64) string {
+	if r < 1 {
+		return fmt.Sprintf("%.2f", r)
+	}
+	return fmt.Sprintf("%.1f", r)
 }
 
 func (a *backendLines) read(name string) error {
