@@ -12,9 +12,6 @@ import (
 	"github.com/drey-state/drey/storage"
 )
 
-// metadataName is the name of the file that makes a directory a snapshot.
-const metadataName = "_metadata"
-
 // WriteMetadata writes the metadata of a snapshot of which all else was written: the last file,
 // without which there is no snapshot. It fails with an error that unwraps to [io/fs.ErrExist] if there is one.
 func (t Target) WriteMetadata(ctx context.Context, s *metadata.Snapshot) error {
@@ -22,7 +19,7 @@ func (t Target) WriteMetadata(ctx context.Context, s *metadata.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	return storage.WriteFile(ctx, t.FS, storage.Join(t.Dir, metadataName), data, storage.CreateOptions{})
+	return storage.WriteFile(ctx, t.FS, storage.Join(t.Dir, metadata.FileName), data, storage.CreateOptions{})
 }
 
 // HandlesOf gives what a subtask of these key groups restores of an operator: the handles that have some of them, in the
@@ -40,9 +37,9 @@ func HandlesOf(op *metadata.Operator, groups keygroup.Range) (h Handles, err err
 			if part.handle == nil {
 				continue
 			}
-			r, err := groupsOf(part.handle)
-			if err != nil {
-				return Handles{}, fmt.Errorf("subtask %d: %w", op.Subtasks[i].Index, err)
+			r, ok := metadata.KeyGroupsOf(part.handle)
+			if !ok {
+				return Handles{}, fmt.Errorf("subtask %d: keyed state in a %T: %w", op.Subtasks[i].Index, part.handle, serializer.ErrUnsupported)
 			}
 			if !r.Intersect(groups).Empty() {
 				*part.to = append(*part.to, part.handle)
@@ -50,22 +47,6 @@ func HandlesOf(op *metadata.Operator, groups keygroup.Range) (h Handles, err err
 		}
 	}
 	return h, nil
-}
-
-func groupsOf(k metadata.Keyed) (keygroup.Range, error) {
-	switch k := k.(type) {
-	case *metadata.KeyGroups:
-		return k.Range(), nil
-	case *metadata.Incremental:
-		return k.KeyGroups.Range(), nil
-	case *metadata.Changelog:
-		return k.KeyGroups.Range(), nil
-	case *metadata.ChangelogMemory:
-		return k.KeyGroups.Range(), nil
-	case *metadata.ChangelogFile:
-		return k.KeyGroups.Range(), nil
-	}
-	return keygroup.Range{}, fmt.Errorf("keyed state in a %T: %w", k, serializer.ErrUnsupported)
 }
 
 // OperatorHandlesOf gives the handles of an operator's operator state in the order of the subtasks, for [RepartitionOperator].

@@ -52,7 +52,7 @@ func unwritten(h *KeyedHeader) []int {
 // newOffsets checks what a file of keyed state is to hold.
 func newOffsets(h *KeyedHeader, r keygroup.Range, maxParallelism int) (metadata.KeyGroupOffsets, error) {
 	switch {
-	case h.Version != keyedVersion:
+	case h.Version != KeyedVersion:
 		return metadata.KeyGroupOffsets{}, fmt.Errorf("a header of version %d: %w", h.Version, serializer.ErrUnsupported)
 	case maxParallelism <= 0 || maxParallelism > keygroup.UpperBound || r.Start < 0 || r.End >= maxParallelism:
 		return metadata.KeyGroupOffsets{}, fmt.Errorf("key groups %s of %d: %w", r, maxParallelism, serializer.ErrUnsupported)

@@ -70,7 +70,7 @@ func openChangelog(ctx context.Context, files Files, h *metadata.Changelog, o Op
 			err = errors.Join(err, c.close())
 		}
 	}()
-	log := changeReader{changelog: c, ids: map[int16]stateID{}, header: &KeyedHeader{Version: keyedVersion}}
+	log := changeReader{changelog: c, ids: map[int16]stateID{}, header: &KeyedHeader{Version: KeyedVersion}}
 	r := &KeyedReader{layout: c, format: "changelog", header: log.header, keyGroups: h.KeyGroups.Range()}
 	cut := o
 	cut.partial = true // a restore with another parallelism cuts handles, not files

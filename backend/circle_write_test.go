@@ -175,7 +175,7 @@ func TestCanonicalCircle(t *testing.T) {
 		if r.Format() != "canonical" {
 			return
 		}
-		if r.Header().Version != keyedVersion || r.HeaderErr() != nil {
+		if r.Header().Version != KeyedVersion || r.HeaderErr() != nil {
 			counts[fmt.Sprintf("not written: header version %d", r.Header().Version)]++
 			return
 		}

@@ -188,7 +188,7 @@ func (e *Entry) wrap(part string, err error) error {
 func decode(in *serializer.Input, s serializer.Serializer, b []byte) (any, error) {
 	in.Reset(b)
 	v := s.Read(in)
-	if err := filled(in); err != nil {
+	if err := in.Finish(); err != nil {
 		return opaque(b, err), err
 	}
 	return v, nil
@@ -199,18 +199,10 @@ func appendDecoded(dst []byte, in *serializer.Input, s serializer.Serializer, b 
 	in.Reset(b)
 	start := len(dst)
 	dst = serializer.AppendRead(dst, s, in)
-	if err := filled(in); err != nil {
+	if err := in.Finish(); err != nil {
 		return serializer.AppendJSON(dst[:start], opaque(b, err)), err
 	}
 	return dst, nil
-}
-
-// filled gives the input's error, or one if bytes are left.
-func filled(in *serializer.Input) error {
-	if in.Err() == nil && !in.AtEnd() {
-		in.Failf("end", "%d bytes follow", in.Remaining())
-	}
-	return in.Err()
 }
 
 func opaque(b []byte, err error) serializer.Opaque {

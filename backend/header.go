@@ -9,9 +9,11 @@ import (
 	"github.com/drey-state/drey/serializer"
 )
 
-// Versions of the headers, as their writers number them.
+// KeyedVersion is the version of headers of keyed state that Flink 1.20 and 2.x write (KeyedBackendSerializationProxy).
+const KeyedVersion = 6
+
+// Versions of the headers of operator state, as their writers number them.
 const (
-	keyedVersion         = 6
 	operatorVersionPlain = 5 // without the byte that says whether data is compressed
 	operatorVersion      = 6
 )
@@ -53,7 +55,7 @@ func (r *headerReader) keyed() (*KeyedHeader, int) {
 	if in.Err() != nil {
 		return nil, -1
 	}
-	if h.Version != keyedVersion {
+	if h.Version != KeyedVersion {
 		h = readLegacyKeyedHeader(in, h.Version)
 		if h == nil {
 			return nil, -1
@@ -79,7 +81,7 @@ func (h *KeyedHeader) Write(out *serializer.Output) {
 		out.Raw(h.legacy)
 		return
 	}
-	if h.Version != keyedVersion {
+	if h.Version != KeyedVersion {
 		out.Fail(fmt.Errorf("a header of version %d: %w", h.Version, serializer.ErrUnsupported))
 		return
 	}

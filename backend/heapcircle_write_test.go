@@ -67,7 +67,7 @@ func TestHeapCircle(t *testing.T) {
 		if r.Format() != "heap" {
 			return
 		}
-		if r.Header().Version != keyedVersion || r.HeaderErr() != nil {
+		if r.Header().Version != KeyedVersion || r.HeaderErr() != nil {
 			counts[fmt.Sprintf("not written: header version %d", r.Header().Version)]++
 			return
 		}

@@ -81,7 +81,7 @@ func readMeta(ctx context.Context, files Files, s metadata.Stream, o Options, r 
 	case src.err != nil:
 		return "", fmt.Errorf("%s: %w", obj.name, src.err)
 	case err == nil:
-	case h == nil || h.Version != keyedVersion || !errors.Is(err, serializer.ErrUnsupported):
+	case h == nil || h.Version != KeyedVersion || !errors.Is(err, serializer.ErrUnsupported):
 		return "", fmt.Errorf("%s: header: %w", obj.name, err)
 	default:
 		r.headerErr = fmt.Errorf("%s: header: %w", obj.name, err)

@@ -144,7 +144,7 @@ func (f *keyGroupsFile) open(ctx context.Context, r *KeyedReader) error {
 	case err == nil && (in.Offset() == first || f.partial):
 	case err == nil:
 		return fmt.Errorf("offset %d: header: %w: ends here, but the first key group begins at %d", in.Offset(), serializer.ErrCorrupt, first)
-	case h == nil || h.Version != keyedVersion || !errors.Is(err, serializer.ErrUnsupported):
+	case h == nil || h.Version != KeyedVersion || !errors.Is(err, serializer.ErrUnsupported):
 		return fmt.Errorf("header: %w", err)
 	default:
 		r.headerErr = fmt.Errorf("%s: header: %w", f.obj.name, err)

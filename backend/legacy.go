@@ -19,7 +19,7 @@ var legacyModes = [...]string{"SPLIT_DISTRIBUTE", "UNION", "BROADCAST"}
 // (Flink 1.2 to 1.6), of which only the version was read. It is kept as it is
 // and not made again. After a failure the result holds what was read until then, nil if that is nothing.
 func readLegacyKeyedHeader(in *serializer.Input, version int32) *KeyedHeader {
-	if version < 1 || version >= keyedVersion {
+	if version < 1 || version >= KeyedVersion {
 		in.Fail("version", fmt.Errorf("header of version %d: %w", version, serializer.ErrUnsupported))
 		return nil
 	}

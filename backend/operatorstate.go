@@ -195,7 +195,7 @@ func reader[T any](c serializer.Codec[T], was *serializer.Snapshot) (func([]byte
 	return func(b []byte) (T, error) {
 		in.Reset(b)
 		v := read(in)
-		return v, filled(in)
+		return v, in.Finish()
 	}, nil
 }
 

@@ -56,7 +56,7 @@ func (s *Subtask[K]) GroupOf(key K) (int, error) {
 func (s *Subtask[K]) check(e *Entry) error {
 	s.in.Reset(e.Key)
 	k := s.key.Read(&s.in)
-	if err := filled(&s.in); err != nil {
+	if err := s.in.Finish(); err != nil {
 		return fmt.Errorf("key: %w", err)
 	}
 	hash, err := s.hash(k)

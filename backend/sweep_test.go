@@ -126,7 +126,7 @@ func checkKeyedHeader(t *testing.T, f fixture, h keyedHandle, r *KeyedReader) {
 	default:
 		return
 	}
-	if r.Header() != nil && r.Header().Version == keyedVersion {
+	if r.Header() != nil && r.Header().Version == KeyedVersion {
 		checkHeader(t, f, h.label, stream, headerBytes(t, r.Header()))
 	}
 }

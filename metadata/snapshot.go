@@ -7,6 +7,9 @@ import (
 	"github.com/drey-state/drey/keygroup"
 )
 
+// FileName is the name of the file that makes a directory a snapshot.
+const FileName = "_metadata"
+
 // Snapshot is the content of a _metadata file; it mirrors Flink's
 // CheckpointMetadata. Lists are in file order. Flink fills them from hash
 // maps, so the order means nothing but is kept: a decoded snapshot encodes to
@@ -179,6 +182,23 @@ type KeyGroupRange struct{ Start, Count int32 }
 // Range is the range with its end.
 func (r KeyGroupRange) Range() keygroup.Range {
 	return keygroup.Range{Start: int(r.Start), End: int(r.Start) + int(r.Count) - 1}
+}
+
+// KeyGroupsOf gives the range of key groups that a handle has; false if it is of no kind of this package, or nil.
+func KeyGroupsOf(k Keyed) (keygroup.Range, bool) {
+	switch k := k.(type) {
+	case *KeyGroups:
+		return k.Range(), true
+	case *Incremental:
+		return k.KeyGroups.Range(), true
+	case *Changelog:
+		return k.KeyGroups.Range(), true
+	case *ChangelogMemory:
+		return k.KeyGroups.Range(), true
+	case *ChangelogFile:
+		return k.KeyGroups.Range(), true
+	}
+	return keygroup.Range{}, false
 }
 
 // KeyGroups is keyed state in one stream, by key group (KeyGroupsStateHandle;

@@ -188,6 +188,14 @@ func (in *Input) AtEnd() bool {
 	return false
 }
 
+// Finish gives the error of the input, or one if bytes of its slice are left.
+func (in *Input) Finish() error {
+	if in.err == nil && !in.AtEnd() {
+		in.Failf("end", "%d bytes follow", in.Remaining())
+	}
+	return in.err
+}
+
 // Remaining is how many bytes are left of a slice; of a stream, how many are buffered.
 func (in *Input) Remaining() int { return len(in.buf) - in.pos }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // MetadataName is the name of the file that makes a directory a snapshot.
-const MetadataName = "_metadata"
+const MetadataName = metadata.FileName
 
 // maxMetadata is the largest _metadata file that is read, in bytes. Flink
 // itself can't hold one of this size in a byte array.

@@ -148,19 +148,10 @@ func (u *unit) release() {
 	}
 }
 
-// keyedRange is the range of key groups of a handle.
+// keyedRange is the range of key groups of a handle; an empty one without a handle.
 func keyedRange(k metadata.Keyed) keygroup.Range {
-	switch h := k.(type) {
-	case *metadata.KeyGroups:
-		return h.Range()
-	case *metadata.Incremental:
-		return h.KeyGroups.Range()
-	case *metadata.Changelog:
-		return h.KeyGroups.Range()
-	case *metadata.ChangelogMemory:
-		return h.KeyGroups.Range()
-	case *metadata.ChangelogFile:
-		return h.KeyGroups.Range()
+	if r, ok := metadata.KeyGroupsOf(k); ok {
+		return r
 	}
 	return keygroup.Range{End: -1}
 }

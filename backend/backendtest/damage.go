@@ -75,7 +75,7 @@ func testDamaged(t *testing.T, open Opener) {
 			isRaw[raw.(*metadata.KeyGroups).Delegate.(*metadata.RelativeFile).Path.String()] = true
 		}
 		for _, uri := range uris {
-			whole := stored(t, fs, uri)
+			whole := made[[]byte](t)(storage.ReadAll(t.Context(), fs, uri, 0))
 			name, isTable := path.Base(uri), false
 			if local := names[name]; local != "" {
 				name, isTable = local, strings.HasSuffix(local, ".sst")
@@ -114,16 +114,4 @@ func testDamaged(t *testing.T, open Opener) {
 		must(t, restore(again, fs, h))
 		must(t, again.Close())
 	}
-}
-
-func stored(t tb, fs storage.FS, uri string) []byte {
-	t.Helper()
-	o := made[storage.Object](t)(fs.Open(context.Background(), uri))
-	defer o.Close()
-	data := make([]byte, o.Size())
-	if len(data) > 0 {
-		_, err := o.ReadAt(data, 0)
-		must(t, err)
-	}
-	return data
 }

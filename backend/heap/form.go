@@ -35,7 +35,7 @@ func (f valueForm[V]) load(_ *backend.Entry, in *serializer.Input, r *restored, 
 		return v, fmt.Errorf("%w: a second one of the same key and namespace", serializer.ErrCorrupt)
 	}
 	v = readWith(r, f.codec, in)
-	return v, filled(in)
+	return v, in.Finish()
 }
 
 // listForm is that of list state.
@@ -87,7 +87,7 @@ func (f listForm[E]) load(_ *backend.Entry, in *serializer.Input, r *restored, v
 		}
 		v = append(v, readWith(r, f.codec, in))
 	}
-	return v, filled(in)
+	return v, in.Finish()
 }
 
 // mapForm is that of map state.
@@ -153,7 +153,7 @@ func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored,
 	switch {
 	case !e.Null:
 		w = readWith(r, f.value, in)
-		if err := filled(in); err != nil {
+		if err := in.Finish(); err != nil {
 			return v, err
 		}
 	case f.null == nil:
@@ -161,7 +161,7 @@ func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored,
 	}
 	in = r.input(e.UserKey)
 	u := f.userKey.Read(in)
-	if err := filled(in); err != nil {
+	if err := in.Finish(); err != nil {
 		return v, fmt.Errorf("user key: %w", err)
 	}
 	if f.odd != nil && f.odd(u) {

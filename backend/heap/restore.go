@@ -34,18 +34,10 @@ func readWith[T any](r *restored, c serializer.Codec[T], in *serializer.Input) T
 	return readAs(r.value, c, in)
 }
 
-// filled gives the input's error, or one if bytes are left.
-func filled(in *serializer.Input) error {
-	if in.Err() == nil && !in.AtEnd() {
-		in.Failf("end", "%d bytes follow", in.Remaining())
-	}
-	return in.Err()
-}
-
 func (b *Backend[K]) readKey(r *restored, key []byte) (K, error) {
 	in := r.input(key)
 	k := b.key.Read(in)
-	if err := filled(in); err != nil {
+	if err := in.Finish(); err != nil {
 		return k, fmt.Errorf("key: %w", err)
 	}
 	if b.oddKey != nil && b.oddKey(k) {

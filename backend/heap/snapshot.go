@@ -3,10 +3,8 @@ package heap
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,9 +13,6 @@ import (
 	"github.com/drey-state/drey/metadata"
 )
 
-// keyedVersion is the version of headers that Flink 1.20 and 2.x write.
-const keyedVersion = 6
-
 // snapshot is the state of a backend as it was.
 type snapshot struct {
 	header   backend.KeyedHeader
@@ -25,13 +20,8 @@ type snapshot struct {
 	groups   keygroup.Range
 	o        backend.StateFilesOptions
 	released []bool // by key group
-
-	mu   sync.Mutex
-	over bool                    // Write or Release was called
-	stop context.CancelCauseFunc // not nil while it is written
+	hold     *backend.Hold
 }
-
-var errOver = errors.New("the snapshot was written or given up before")
 
 // Snapshot is that of [backend.Keyed].
 func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (backend.Snapshot, error) {
@@ -42,12 +32,13 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 		return nil, fmt.Errorf("format %d: not known", o.Format)
 	}
 	s := &snapshot{
-		header: backend.KeyedHeader{Version: keyedVersion, Compressed: o.Compress, Key: b.key.Snapshot(), States: b.States()},
+		header: backend.KeyedHeader{Version: backend.KeyedVersion, Compressed: o.Compress, Key: b.key.Snapshot(), States: b.States()},
 		groups: b.groups, released: make([]bool, b.groups.Len()),
 	}
 	s.o = backend.StateFilesOptions{
 		Header: &s.header, KeyGroups: b.groups, MaxParallelism: b.o.MaxParallelism, Checkpoint: checkpoint, MaxSize: b.o.MaxSize, SnapshotOptions: o,
 	}
+	s.hold = backend.NewHold(s.releaseAll)
 	for i := range b.states {
 		if b.states[i].table != nil {
 			s.tables = append(s.tables, b.states[i].table.freeze())
@@ -62,40 +53,12 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 func (s *snapshot) Raw() metadata.Keyed { return nil }
 
 // Release is that of [backend.Snapshot].
-func (s *snapshot) Release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.stop != nil:
-		s.stop(errOver)
-	case !s.over:
-		s.over = true
-		s.releaseAll()
-	}
-}
+func (s *snapshot) Release() { s.hold.Release() }
 
 func (s *snapshot) releaseAll() {
 	for g := range s.released {
 		s.release(g)
 	}
-}
-
-// begin begins to write; end must be called afterwards.
-func (s *snapshot) begin(ctx context.Context) (_ context.Context, end func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over {
-		return nil, nil, errOver
-	}
-	s.over = true
-	ctx, s.stop = context.WithCancelCause(ctx)
-	return ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.stop(nil)
-		s.stop = nil
-		s.releaseAll()
-	}, nil
 }
 
 // release lets go of a key group.
@@ -111,16 +74,7 @@ func (s *snapshot) release(group int) {
 
 // Write is that of [backend.Snapshot].
 func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed, error) {
-	ctx, end, err := s.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	h, err := s.write(ctx, t)
-	if err != nil && errors.Is(context.Cause(ctx), errOver) {
-		err = errOver
-	}
-	return h, err
+	return s.hold.Write(ctx, func(ctx context.Context) (metadata.Keyed, error) { return s.write(ctx, t) })
 }
 
 func (s *snapshot) write(ctx context.Context, t backend.Target) (metadata.Keyed, error) {

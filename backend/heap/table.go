@@ -287,7 +287,7 @@ func (t *table[K, N, V]) load(group int, e *backend.Entry, r *restored) error {
 	}
 	in := r.input(e.Namespace)
 	at := id[K, N]{key: key, namespace: readAs(r.namespace, t.namespace, in)}
-	if err := filled(in); err != nil {
+	if err := in.Finish(); err != nil {
 		return fmt.Errorf("namespace: %w", err)
 	}
 	if t.odd != nil && t.odd(at.namespace) {

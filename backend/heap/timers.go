@@ -210,7 +210,7 @@ func (t *timers[K, N]) load(group int, e *backend.Entry, r *restored) error {
 	}
 	in := r.input(e.Namespace)
 	n := readAs(r.namespace, t.namespace, in)
-	if err := filled(in); err != nil {
+	if err := in.Finish(); err != nil {
 		return fmt.Errorf("namespace: %w", err)
 	}
 	if t.odd != nil && t.odd(n) {

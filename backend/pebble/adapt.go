@@ -110,7 +110,7 @@ func (m *migration) part(out *serializer.Output, f transcode, b []byte) ([]byte,
 	out.Reset()
 	m.in.Reset(b)
 	f(&m.in, out)
-	if err := filled(&m.in); err != nil {
+	if err := m.in.Finish(); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), out.Err()

@@ -484,7 +484,7 @@ func (b *Backend[K]) Keys(state string) iter.Seq2[K, error] {
 				}
 				in.Reset(e.Key)
 				k := b.key.Read(&in)
-				if err := filled(&in); err != nil {
+				if err := in.Finish(); err != nil {
 					return fmt.Errorf("key: %w", err)
 				}
 				if !yield(k, nil) {

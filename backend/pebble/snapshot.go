@@ -3,7 +3,6 @@ package pebble
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,9 +16,6 @@ import (
 	"github.com/drey-state/drey/serializer"
 )
 
-// keyedVersion is the version of headers that Flink 1.20 and 2.x write.
-const keyedVersion = 6
-
 // snapshot is the state of a backend as it was.
 type snapshot struct {
 	header backend.KeyedHeader
@@ -31,12 +27,8 @@ type snapshot struct {
 	timers *btree.Set[string] // those on the heap
 	apart  bool               // they are raw keyed state
 	raw    metadata.Keyed     // what was written of them
-
-	mu    sync.Mutex
-	db    *pebble.Snapshot        // nil after Release
-	stop  context.CancelCauseFunc // not nil while it is written
-	ended chan struct{}           // closed when it was written
-	err   error                   // why db is nil
+	db     *pebble.Snapshot
+	hold   *backend.Hold
 }
 
 // snapshots are those of a backend that were not released.
@@ -66,9 +58,7 @@ func (l *snapshots) close() {
 	all := slices.Collect(maps.Keys(l.all))
 	l.mu.Unlock()
 	for _, s := range all {
-		if ended := s.cut(); ended != nil {
-			<-ended
-		}
+		s.hold.Close()
 	}
 }
 
@@ -81,7 +71,7 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 		return nil, fmt.Errorf("format %d: not known", o.Format)
 	}
 	s := &snapshot{
-		header: backend.KeyedHeader{Version: keyedVersion, Compressed: o.Compress, Key: b.key.Snapshot()},
+		header: backend.KeyedHeader{Version: backend.KeyedVersion, Compressed: o.Compress, Key: b.key.Snapshot()},
 		states: slices.Clone(b.states), now: b.now(), live: &b.live, db: b.db.NewSnapshot(), timers: b.timers.Copy(),
 	}
 	s.apart = o.Format == backend.FormatRocksDB && b.o.Timers == TimersOnHeap
@@ -96,75 +86,26 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 	s.o = backend.StateFilesOptions{
 		Header: &s.header, KeyGroups: b.groups, MaxParallelism: b.o.MaxParallelism, Checkpoint: checkpoint, MaxSize: b.o.MaxSize, SnapshotOptions: o,
 	}
+	s.hold = backend.NewHold(func() {
+		_ = s.db.Close() // gives files free, no more
+		s.live.remove(s)
+	})
 	b.live.add(s)
 	return s, nil
 }
 
 // Release is that of [backend.Snapshot].
-func (s *snapshot) Release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stop != nil {
-		s.stop(errOver) // the Write that uses the database lets go of it
-		return
-	}
-	s.drop(errOver)
-}
-
-var errOver = errors.New("the snapshot was written or given up before")
-
-// cut gives the snapshot up as the backend is closed, or gives what tells when the Write has ended that uses it.
-func (s *snapshot) cut() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stop == nil {
-		s.drop(backend.ErrClosed)
-		return nil
-	}
-	s.stop(backend.ErrClosed)
-	return s.ended
-}
-
-// drop lets go of the database; why is what Write gives from then on. The caller has the lock.
-func (s *snapshot) drop(why error) {
-	if s.db != nil {
-		_ = s.db.Close()
-		s.db, s.err = nil, why
-		s.live.remove(s)
-	}
-}
-
-// begin begins to write; end must be called afterwards.
-func (s *snapshot) begin(ctx context.Context) (_ context.Context, end func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.db == nil:
-		return nil, nil, s.err
-	case s.stop != nil:
-		return nil, nil, errOver
-	}
-	ctx, s.stop = context.WithCancelCause(ctx)
-	s.ended = make(chan struct{})
-	return ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.stop(nil)
-		s.drop(errOver)
-		close(s.ended)
-	}, nil
-}
+func (s *snapshot) Release() { s.hold.Release() }
 
 // Raw is that of [backend.Snapshot].
 func (s *snapshot) Raw() metadata.Keyed { return s.raw }
 
 // Write is that of [backend.Snapshot].
 func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed, error) {
-	ctx, end, err := s.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
+	return s.hold.Write(ctx, func(ctx context.Context) (metadata.Keyed, error) { return s.writeTo(ctx, t) })
+}
+
+func (s *snapshot) writeTo(ctx context.Context, t backend.Target) (metadata.Keyed, error) {
 	if len(s.states) == 0 {
 		return nil, nil
 	}
@@ -187,9 +128,6 @@ func (s *snapshot) Write(ctx context.Context, t backend.Target) (metadata.Keyed,
 	}
 	if err == nil {
 		h, err = files.Commit()
-	}
-	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, backend.ErrClosed) || errors.Is(cause, errOver)) {
-		err = cause
 	}
 	return h, err
 }

@@ -66,7 +66,7 @@ func (s *value[K, N, V]) Get() (v V, ok bool, err error) {
 	ok, err = s.read(at, func(b []byte) error {
 		s.in.Reset(b)
 		v = s.codec.Read(&s.in)
-		return filled(&s.in)
+		return s.in.Finish()
 	})
 	return v, ok, err
 }
@@ -277,7 +277,7 @@ func (s *mapState[K, N, U, V]) readValue(b []byte) (v V, err error) {
 	case s.null == nil:
 		return v, fmt.Errorf("null in a map: %w: the descriptor's Null must say what stands for it", serializer.ErrNull)
 	}
-	return v, filled(&s.in)
+	return v, s.in.Finish()
 }
 
 func (s *mapState[K, N, U, V]) Has(u U) (bool, error) {
@@ -339,7 +339,7 @@ func (s *mapState[K, N, U, V]) All() iter.Seq2[backend.MapEntry[U, V], error] {
 			var e backend.MapEntry[U, V]
 			s.in.Reset(it.Key()[prefix:])
 			e.Key = s.userKey.Read(&s.in)
-			if err = filled(&s.in); err != nil {
+			if err = s.in.Finish(); err != nil {
 				err = fmt.Errorf("user key: %w", err)
 				break
 			}

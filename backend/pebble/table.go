@@ -129,14 +129,6 @@ func (t *table[K, N]) wrap(err error) error {
 	return fmt.Errorf("state %q: %w", t.state.Meta.Name, err)
 }
 
-// filled gives the input's error, or one if bytes are left.
-func filled(in *serializer.Input) error {
-	if in.Err() == nil && !in.AtEnd() {
-		in.Failf("end", "%d bytes follow", in.Remaining())
-	}
-	return in.Err()
-}
-
 // after gives the first key behind all that begin with a prefix.
 func after(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)

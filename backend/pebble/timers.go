@@ -266,7 +266,7 @@ func (t *timers[K, N]) decode(key []byte) (v serializer.TimerValue[K, N], err er
 	t.in.Reset(key[prefixLen+8:])
 	v.Key = t.b.key.Read(&t.in)
 	v.Namespace = t.namespace.Read(&t.in)
-	return v, filled(&t.in)
+	return v, t.in.Finish()
 }
 
 func (t *timers[K, N]) All() iter.Seq2[serializer.TimerValue[K, N], error] {
