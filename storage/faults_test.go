@@ -316,6 +316,36 @@ func TestMux(t *testing.T) {
 	}
 }
 
+// keeping is a store that remembers what it was told to keep.
+type keeping struct {
+	storage.FS
+	kept map[string]string
+}
+
+func (k keeping) Keep(_ context.Context, uri, path string) { k.kept[uri] = path }
+
+func (k keeping) Locate(_ context.Context, uri string) (string, bool) {
+	path, ok := k.kept[uri]
+	return path, ok
+}
+
+func TestMuxKeepsAndLocates(t *testing.T) {
+	ctx := t.Context()
+	kept := map[string]string{}
+	mux := storage.Mux{"s3": keeping{storage.NewMemory(), kept}, "file": storage.NewMemory()}
+	for _, uri := range []string{"s3a://b/x", "file:/x", "gs://b/x"} {
+		mux.Keep(ctx, uri, "/local/copy")
+	}
+	if len(kept) != 1 || kept["s3a://b/x"] != "/local/copy" {
+		t.Errorf("kept %v", kept)
+	}
+	for uri, want := range map[string]string{"s3a://b/x": "/local/copy", "s3a://b/y": "", "file:/x": "", "gs://b/x": ""} {
+		if path, ok := mux.Locate(ctx, uri); path != want || ok != (want != "") {
+			t.Errorf("%s is located at %q, %v", uri, path, ok)
+		}
+	}
+}
+
 func TestShuffled(t *testing.T) {
 	m := storage.NewMemory()
 	var want []string

@@ -13,14 +13,17 @@ import (
 // Mux is an [FS] that passes each call on to the FS of the URI's scheme. Its
 // keys are schemes as [Scheme] gives them: "file" also serves plain paths, "s3"
 // also s3a, s3n and s3p. It must not be changed while it is in use. It
-// implements [Linker], [Cleaner] and [Pruner] as far as its members do.
+// implements [Linker], [Resolver], [Cleaner], [Pruner], [Keeper] and [Locator] as far as its members do.
 type Mux map[string]FS
 
 var (
-	_ FS      = Mux(nil)
-	_ Linker  = Mux(nil)
-	_ Cleaner = Mux(nil)
-	_ Pruner  = Mux(nil)
+	_ FS       = Mux(nil)
+	_ Linker   = Mux(nil)
+	_ Resolver = Mux(nil)
+	_ Cleaner  = Mux(nil)
+	_ Pruner   = Mux(nil)
+	_ Keeper   = Mux(nil)
+	_ Locator  = Mux(nil)
 )
 
 // FS gives the FS that serves uri, or an error that unwraps to [ErrScheme].
@@ -124,6 +127,21 @@ func (m Mux) Resolve(ctx context.Context, uri string) (string, error) {
 		return r.Resolve(ctx, uri)
 	}
 	return uri, nil
+}
+
+// Keep implements Keeper.
+func (m Mux) Keep(ctx context.Context, uri, path string) {
+	if k, ok := m[Scheme(uri)].(Keeper); ok {
+		k.Keep(ctx, uri, path)
+	}
+}
+
+// Locate implements Locator.
+func (m Mux) Locate(ctx context.Context, uri string) (path string, ok bool) {
+	if l, ok := m[Scheme(uri)].(Locator); ok {
+		return l.Locate(ctx, uri)
+	}
+	return "", false
 }
 
 // Delete implements FS.

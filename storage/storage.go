@@ -135,3 +135,21 @@ type Pruner interface {
 	// alone and is no error. Name the deeper ones first.
 	Prune(ctx context.Context, dirs ...string) (removed int, err error)
 }
+
+// Keeper is implemented by a store that keeps copies of objects on local disk
+// beside where they are written to.
+type Keeper interface {
+	// Keep says that the local file path has the bytes of the object uri and
+	// will never change, so that the store may make a hard link of it instead
+	// of a copy of its own. The file stays the caller's, who may remove it once
+	// Keep has returned. It never fails: what can't be kept is logged and left out.
+	Keep(ctx context.Context, uri, path string)
+}
+
+// Locator is implemented by a store that has copies of objects on local disk.
+type Locator interface {
+	// Locate gives the path of a local file with the bytes of the object, found
+	// good by what the store knows of it, or false if there is none. The caller
+	// may read it or make a hard link of it, and must not change or remove it.
+	Locate(ctx context.Context, uri string) (path string, ok bool)
+}
