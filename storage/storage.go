@@ -142,7 +142,8 @@ type Keeper interface {
 	// Keep says that the local file path has the bytes of the object uri and
 	// will never change, so that the store may make a hard link of it instead
 	// of a copy of its own. The file stays the caller's, who may remove it once
-	// Keep has returned. It never fails: what can't be kept is logged and left out.
+	// Keep has returned. Called before the object is created through the store, it saves the
+	// store from copying the bytes as they pass. It never fails: what can't be kept is logged and left out.
 	Keep(ctx context.Context, uri, path string)
 }
 
