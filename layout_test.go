@@ -34,7 +34,7 @@ var direction = map[string][]string{
 	"backend/backendtest": {"backend", "keygroup", "metadata", "serializer", "state", "storage", "storage/storagetest"},
 	"state":               {"backend", "backend/heap", "backend/pebble"},
 	"incremental":         {"metadata", "storage"},
-	"localrecovery":       {"metadata", "storage"},
+	"localrecovery":       {"keygroup", "storage"},
 	"tools":               {"backend", "backend/heap", "backend/pebble", "backend/rocksdb", "incremental", "keygroup", "metadata", "serializer", "storage"},
 	"tools/drey":          {"backend", "keygroup", "serializer", "metadata", "storage", "storage/s3", "tools"},
 	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "serializer", "storage"},
