@@ -1,7 +1,6 @@
 package localrecovery
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -160,7 +159,7 @@ func (c *Copy) drop() {
 	c.dead.Store(true)
 	c.mu.Unlock()
 	for _, f := range files {
-		c.t.s.release(int64(len(f.data)))
+		c.release(f)
 	}
 	if !made || c.root == nil {
 		return
@@ -213,11 +212,10 @@ func (c *Copy) place() (name string, err error) {
 		return "", errNotOpen
 	}
 	if !c.made {
-		// Also a directory that could not be made may be there.
-		c.made = true
 		if err := c.root.makeDir(c.dir); err != nil {
 			return "", err
 		}
+		c.made = true
 	}
 	c.names++
 	return strconv.Itoa(c.names), nil
@@ -252,14 +250,18 @@ func (c *Copy) forget(uri string) {
 	}
 }
 
+// release gives back the memory of a file.
+func (c *Copy) release(f file) {
+	if c.root == nil {
+		c.t.s.release(f.size)
+	}
+}
+
 // discard removes a file that is not in the copy.
 func (c *Copy) discard(f file) {
-	if c.root == nil {
-		c.t.s.release(int64(len(f.data)))
-		return
-	}
-	if c.dead.Load() {
-		return // gone with its directory
+	c.release(f)
+	if c.root == nil || c.dead.Load() {
+		return // or gone with its directory
 	}
 	name := path.Join(c.dir, f.name)
 	if err := c.root.removeFile(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -406,7 +408,7 @@ func sumOf(ctx context.Context, in io.Reader) (uint64, error) {
 			return 0, err
 		}
 		n, err := in.Read(buf[:])
-		h.Write(buf[:n])
+		_, _ = h.Write(buf[:n])
 		if err == io.EOF {
 			return h.Sum64(), nil
 		}
@@ -483,12 +485,14 @@ func (s *sink) write(p []byte) error {
 	if s.c.dead.Load() {
 		return errNotOpen
 	}
-	s.file.size += int64(len(p))
 	if s.c.root == nil {
 		if !s.c.t.s.reserve(int64(len(p))) {
 			return errNoMemory
 		}
-		s.file.data = append(s.file.data, p...)
+		s.file.data.write(p)
+	}
+	s.file.size += int64(len(p))
+	if s.c.root == nil {
 		return nil
 	}
 	if s.n+len(p) > bufferSize {
@@ -513,7 +517,7 @@ func (s *sink) flush() error {
 }
 
 func (s *sink) out(p []byte) error {
-	s.hash.Write(p)
+	_, _ = s.hash.Write(p)
 	return s.c.root.step("write", path.Join(s.c.dir, s.file.name), func() error { _, err := s.f.Write(p); return err })
 }
 
@@ -523,9 +527,7 @@ func (s *sink) finish() error {
 		return errNotOpen
 	}
 	if s.c.root == nil {
-		if cap(s.file.data)-len(s.file.data) > len(s.file.data)/8 {
-			s.file.data = bytes.Clone(s.file.data)
-		}
+		s.file.data.trim()
 		s.done = true
 		s.c.add(s.file)
 		return nil
@@ -629,7 +631,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 	w.size += int64(len(p))
 	if w.kept != nil {
-		w.kept.Write(p)
+		_, _ = w.kept.Write(p)
 	}
 	if w.local != nil {
 		w.try(w.local.write(p))

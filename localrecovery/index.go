@@ -28,7 +28,7 @@ type file struct {
 	size   int64
 	sum    uint64 // XXH3 of the bytes
 	summed bool
-	data   []byte // where copies are in memory
+	data   pieces // where copies are in memory
 }
 
 // index is the list of what is in a copy. It is written last, so that a directory that has one is complete.

@@ -1,7 +1,6 @@
 package localrecovery
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +80,7 @@ type local struct {
 // open opens the file if it is there as it should be.
 func (l *local) open() (content, error) {
 	if l.root == nil {
-		return inMemory{bytes.NewReader(l.data)}, nil
+		return l.data, nil
 	}
 	f, err := l.root.open(l.path, l.size)
 	if err != nil {
@@ -95,10 +94,6 @@ type content interface {
 	io.ReaderAt
 	io.Closer
 }
-
-type inMemory struct{ *bytes.Reader }
-
-func (inMemory) Close() error { return nil }
 
 // onDisk is an *os.File with its step for faults.
 type onDisk struct {

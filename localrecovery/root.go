@@ -124,8 +124,7 @@ func openRoot(name string) (*root, error) {
 	}
 	lock, err := lockRoot(r)
 	if errors.Is(err, ErrInUse) {
-		r.Close()
-		return nil, err
+		return nil, errors.Join(err, r.Close())
 	}
 	// Without a lock, as on a read-only file system, the store does its work all the same.
 	return &root{dir: dir, r: r, lock: lock, left: map[string]bool{}}, nil
@@ -152,24 +151,26 @@ func (r *root) step(op, name string, work func() error) error {
 // path is the absolute path of a name.
 func (r *root) path(name string) string { return filepath.Join(r.dir, filepath.FromSlash(name)) }
 
-// makeDir makes a directory with those above it. What was left in its place goes.
+// makeDir makes a directory with those above it, or nothing. What was left in its place goes.
 func (r *root) makeDir(dir string) error {
 	r.dirs.Lock()
 	defer r.dirs.Unlock()
 	return r.step("mkdir", dir, func() error {
-		if err := r.r.MkdirAll(path.Dir(dir), 0o777); err != nil {
-			return err
+		err := r.r.MkdirAll(path.Dir(dir), 0o777)
+		if err == nil {
+			err = r.r.Mkdir(dir, 0o777)
 		}
-		err := r.r.Mkdir(dir, 0o777)
 		if errors.Is(err, fs.ErrExist) {
 			if err = r.removeTree(dir); err == nil {
 				err = r.r.Mkdir(dir, 0o777)
 			}
 		}
-		if err == nil {
-			delete(r.left, dir)
+		if err != nil {
+			r.pruneLocked(path.Dir(dir))
+			return err
 		}
-		return err
+		delete(r.left, dir)
+		return nil
 	})
 }
 
@@ -290,8 +291,11 @@ func (r *root) prune(dir string) {
 	r.pruneLocked(dir)
 }
 
+// pruneLocked is prune; r.dirs is held.
 func (r *root) pruneLocked(dir string) {
-	for dir != "." && r.removeFile(dir) == nil {
-		dir = path.Dir(dir)
+	for ; dir != "."; dir = path.Dir(dir) {
+		if err := r.removeFile(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return
+		}
 	}
 }

@@ -159,7 +159,7 @@ func sealedCopy(t testing.TB, k *Task, primary storage.FS, n int, sizes map[stri
 }
 
 func TestWriteAndRestore(t *testing.T) {
-	sizes := map[string]int{"empty": 0, "one": 1, "buffer": bufferSize, "more": 3*bufferSize + 7}
+	sizes := map[string]int{"empty": 0, "one": 1, "buffer": bufferSize, "piece": pieceSize, "more": 2*pieceSize + 7}
 	for _, memory := range []bool{false, true} {
 		o := Options{Roots: []string{t.TempDir()}}
 		if memory {
@@ -212,9 +212,9 @@ func TestWriteAndRestore(t *testing.T) {
 				total += size
 			}
 		}
-		want := Stats{LocalFiles: 8, LocalBytes: int64(total)}
+		want := Stats{LocalFiles: 10, LocalBytes: int64(total)}
 		if memory {
-			want.LocalFiles = 4
+			want.LocalFiles = 5
 		}
 		if got := r.Stats(); got != want {
 			t.Errorf("%+v, want %+v", got, want)
@@ -566,7 +566,9 @@ func TestCleanAndClose(t *testing.T) {
 func TestRescaled(t *testing.T) {
 	root, primary := t.TempDir(), storage.NewMemory()
 	s := mustOpen(t, Options{Roots: []string{root}})
-	id := func(i int) TaskID { return TaskID{Allocation: fmt.Sprintf("a%d", i), Job: "0a", Vertex: "0b", Subtask: i} }
+	id := func(i int) TaskID {
+		return TaskID{Allocation: fmt.Sprintf("a%d", i), Job: "0a", Vertex: "0b", Subtask: i}
+	}
 	for i := range 2 {
 		c := task(t, s, id(i)).Begin(5)
 		put(t, c.FS(primary), uri(5, fmt.Sprint(i)), 100)

@@ -1,0 +1,7 @@
+//go:build unix
+
+package localrecovery
+
+import "golang.org/x/sys/unix"
+
+func mkfifo(name string) error { return unix.Mkfifo(name, 0o666) }
