@@ -122,7 +122,7 @@ type Checkpoints struct {
 	mu       sync.Mutex
 	closed   bool
 	latest   *Completed
-	retained []*retained // by number
+	retained []*retained // the next to be deleted first
 	others   map[SnapshotID]bool
 	claimed  []string
 	owned    []string // directories, in canonical spelling
@@ -191,6 +191,7 @@ func OpenCheckpoints(ctx context.Context, o CheckpointsOptions) (*Checkpoints, e
 			return fail(err)
 		}
 	}
+	slices.SortStableFunc(c.retained, func(a, b *retained) int { return cmp.Compare(a.ID, b.ID) })
 	for _, r := range c.retained {
 		c.latest = &r.Completed
 	}
@@ -369,11 +370,7 @@ func (c *Checkpoints) take(f *found) error {
 
 // keep makes a snapshot one of the retained checkpoints.
 func (c *Checkpoints) keep(f *found, id SnapshotID) {
-	r := &retained{Completed: c.describe(f, id), snapshot: id, whole: f.claimed && unshared(f.snapshot)}
-	at, _ := slices.BinarySearchFunc(c.retained, r, func(a, b *retained) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.snapshot, b.snapshot))
-	})
-	c.retained = slices.Insert(c.retained, at, r)
+	c.retained = append(c.retained, &retained{Completed: c.describe(f, id), snapshot: id, whole: f.claimed && unshared(f.snapshot)})
 }
 
 func (c *Checkpoints) describe(f *found, id SnapshotID) Completed {
@@ -520,7 +517,8 @@ func (c *Checkpoints) Latest() (latest Completed, ok bool) {
 	return *c.latest, true
 }
 
-// Retained gives the checkpoints that are kept, claimed ones included, by number.
+// Retained gives the checkpoints that are kept, with claimed ones: those that OpenCheckpoints found by number, then as they
+// completed or were claimed. The first is the next to be deleted.
 func (c *Checkpoints) Retained() []Completed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -661,7 +659,7 @@ func (c *Checkpoints) complete(ctx context.Context, p *Pending, files map[string
 
 // registered notes a checkpoint that completed, and what that is the end of. c.mu is held.
 func (c *Checkpoints) registered(p *Pending, r *retained, shares bool) {
-	c.retained = append(c.retained, r) // its number is the highest
+	c.retained = append(c.retained, r)
 	c.latest, c.floor = &r.Completed, r.ID
 	for n := range c.used {
 		if n <= c.floor {

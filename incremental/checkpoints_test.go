@@ -90,7 +90,6 @@ func snapshotWith(id int64, files ...string) *metadata.Snapshot {
 		}
 	}
 	s := snapshotOf(id, streams...)
-	s.Operators[0].Parallelism, s.Operators[0].MaxParallelism = 1, 1
 	h := s.Operators[0].Subtasks[0].State.ManagedKeyed.(*metadata.Incremental)
 	h.Private, h.Meta = private, &metadata.ByteStream{Name: "m", Data: []byte("0123456789")}
 	return s

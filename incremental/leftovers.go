@@ -115,9 +115,6 @@ func (c *Checkpoints) inUse(d *doomed) bool {
 	if !d.whole {
 		return false
 	}
-	if c.outstanding(d.at) {
-		return true
-	}
 	for f := range c.registry.Files(d.snapshot) {
 		if c.registry.Uses(f) > 1 {
 			c.clock++
@@ -125,7 +122,7 @@ func (c *Checkpoints) inUse(d *doomed) bool {
 			return true
 		}
 	}
-	return false
+	return c.outstanding(d.at)
 }
 
 // buried lets go of the files of a snapshot whose metadata is gone. c.mu is held.

@@ -28,7 +28,7 @@ func snapshotOf(id int64, streams ...metadata.Stream) *metadata.Snapshot {
 
 func keyed(id int64, h metadata.Keyed) *metadata.Snapshot {
 	return &metadata.Snapshot{Version: metadata.Version4, CheckpointID: id, Operators: []metadata.Operator{{
-		Subtasks: []metadata.Subtask{{State: &metadata.SubtaskState{ManagedKeyed: h}}},
+		Parallelism: 1, MaxParallelism: 1, Subtasks: []metadata.Subtask{{State: &metadata.SubtaskState{ManagedKeyed: h}}},
 	}}}
 }
 

@@ -142,6 +142,7 @@ func TestClaimSavepoint(t *testing.T) {
 			putSnapshot(t, f, dir, s)
 			put(t, f, "s3://b/sp/savepoint-other", "x")
 			c := restored(t, f, dir, Claim)
+			long := begin(t, c, 20)
 			checkpoint(t, c, 10, dir+"/one", dir+"/two", "+shared/a")
 			if got := ids(c.Retained()); got != "10" {
 				t.Errorf("retained: %s", got)
@@ -153,6 +154,9 @@ func TestClaimSavepoint(t *testing.T) {
 			// A pending one can go on with a file that the newest does not use.
 			p := begin(t, c, 12)
 			checkpoint(t, c, 11, "shared/a")
+			if err := long.Abort(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			wantThere(t, f, dir, "_metadata one three two")
 			complete(t, p, dir+"/one")
 			wantThere(t, f, dir, "_metadata one three two")
