@@ -375,20 +375,9 @@ func (c *Checkpoints) keep(f *found, id SnapshotID) {
 
 func (c *Checkpoints) describe(f *found, id SnapshotID) Completed {
 	d := Completed{ID: f.snapshot.CheckpointID, URI: f.uri, Dir: f.dir, Time: f.written, CheckpointedSize: -1}
-	d.FullSize, d.Files = sizeOf(c.registry, id)
+	d.FullSize, d.Files = c.registry.size(id)
 	d.FullSize += f.size
 	return d
-}
-
-// sizeOf adds up the files of a snapshot without its metadata, and counts them with it.
-func sizeOf(r *Registry, id SnapshotID) (size int64, files int) {
-	for f := range r.Files(id) {
-		if file := r.File(f); !file.Directory {
-			files++
-			size += max(file.Need, 0)
-		}
-	}
-	return size, files
 }
 
 // unshared says that no checkpoint was meant to use the files of a snapshot, as of a savepoint: they are in its own directory.
@@ -633,7 +622,7 @@ func (c *Checkpoints) complete(ctx context.Context, p *Pending, files map[string
 	if err != nil {
 		return Completed{}, c.failed(p, files, err)
 	}
-	size, count := sizeOf(registry, id)
+	size, count := registry.size(id)
 	if err := c.writeMetadata(ctx, uri, v.data); err != nil {
 		return Completed{}, c.unwritten(p, files, v, uri, id, err)
 	}

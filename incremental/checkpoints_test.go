@@ -815,3 +815,33 @@ func TestCanceled(t *testing.T) {
 	complete(t, p, "shared/a")
 	wantThere(t, f, job, "chk-1/_metadata shared/a")
 }
+
+// local is a store with copies on local disk.
+type local struct {
+	storage.FS
+	kept map[string]string
+}
+
+// Keep implements storage.Keeper.
+func (l *local) Keep(_ context.Context, uri, path string) { l.kept[uri] = path }
+
+// Locate implements storage.Locator.
+func (l *local) Locate(_ context.Context, uri string) (string, bool) {
+	path, ok := l.kept[uri]
+	return path, ok
+}
+
+// TestLocalCopies: a store with copies on local disk is told of files that checkpoints name, also of those that are shared.
+func TestLocalCopies(t *testing.T) {
+	f := &local{storage.NewMemory(), map[string]string{}}
+	for _, c := range []struct {
+		store storage.FS
+		found bool
+	}{{f, true}, {storage.NewMemory(), false}} {
+		p := begin(t, open(t, CheckpointsOptions{FS: c.store}), 1)
+		p.FS().(storage.Keeper).Keep(t.Context(), job+"/shared/a", "/data/a")
+		if path, ok := p.FS().(storage.Locator).Locate(t.Context(), job+"/shared/a"); ok != c.found || ok && path != "/data/a" {
+			t.Errorf("%T: %q, %v", c.store, path, ok)
+		}
+	}
+}

@@ -444,6 +444,21 @@ func (r *Registry) members(id SnapshotID) []FileID {
 	return nil
 }
 
+// size adds up the bytes that the metadata demands of a snapshot's files, and counts them with the metadata.
+func (r *Registry) size(id SnapshotID) (size int64, files int) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if m := r.snapshots[id]; m != nil {
+		for _, f := range m.files {
+			if fact := r.facts[f]; fact.flags&flagDirectory == 0 {
+				files++
+				size += max(fact.need, 0)
+			}
+		}
+	}
+	return size, files
+}
+
 // Files yields every file and directory that a snapshot uses, by number. A
 // registry may be changed while it runs, but then the number of a released file can be another's.
 func (r *Registry) Files(id SnapshotID) iter.Seq[FileID] {
