@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/drey-state/drey/backend/rocksdb"
 	"github.com/drey-state/drey/keygroup"
@@ -27,10 +28,34 @@ type rocksFiles struct {
 	families []*rocksdb.Family // of each state, nil if it has none
 }
 
+// PebbleFile is the local name of a file that is among the private ones of a handle if its files are those of a Pebble database.
+const PebbleFile = "DREY"
+
+// ErrPebble is given for the files of a Pebble database, which only the backend of package pebble restores.
+var ErrPebble = errors.New("the files are those of a Pebble database, not of RocksDB: only drey's backend on Pebble restores them; " +
+	"a canonical savepoint is what all others read")
+
+// IsPebble says whether a handle is of an incremental checkpoint of package pebble.
+func IsPebble(h *metadata.Incremental) bool {
+	return slices.ContainsFunc(h.Private, func(f metadata.LocalFile) bool { return f.LocalName.String() == PebbleFile })
+}
+
+// ReadMeta reads the header that the files of a handle belong to.
+func ReadMeta(ctx context.Context, files Files, h *metadata.Incremental) (*KeyedHeader, error) {
+	r := &KeyedReader{}
+	if _, err := readMeta(ctx, files, h.Meta, Options{}, r); err != nil {
+		return nil, err
+	}
+	return r.header, r.headerErr
+}
+
 func openIncremental(ctx context.Context, files Files, h *metadata.Incremental, o Options) (*KeyedReader, error) {
 	r := &KeyedReader{format: "rocksdb", keyGroups: h.KeyGroups.Range()}
 	if h.KeyGroups.Start < 0 || r.keyGroups.End >= o.MaxParallelism {
 		return nil, fmt.Errorf("key groups %s of %d: %w", r.keyGroups, o.MaxParallelism, serializer.ErrCorrupt)
+	}
+	if IsPebble(h) {
+		return nil, ErrPebble
 	}
 	name, err := readMeta(ctx, files, h.Meta, o, r)
 	if err != nil {

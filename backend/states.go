@@ -116,7 +116,7 @@ type Snapshot interface {
 	// the backend has no states. Files that were written are deleted if it
 	// fails. It releases the snapshot.
 	Write(ctx context.Context, t Target) (metadata.Keyed, error)
-	// Raw is raw keyed state that Write wrote besides: the timers, in FormatRocksDB, of a backend on Pebble that has them on
+	// Raw is raw keyed state that Write wrote besides: the timers, in FormatRocksDB and FormatIncremental, of a backend on Pebble that has them on
 	// the heap; nil if there is none.
 	Raw() metadata.Keyed
 	// Release gives the snapshot up. It is safe to call it again, and after Write; also while another goroutine writes, which
@@ -137,13 +137,17 @@ const (
 	// FormatRocksDB is the files of a RocksDB database, as a native savepoint of Flink's RocksDB backend has them, which
 	// it opens instead of reading them entry by entry.
 	FormatRocksDB
+	// FormatIncremental is the files of the backend's own database, of which only those that no completed checkpoint has are
+	// written (an incremental checkpoint of Flink's RocksDB backend): on Pebble. It is not for savepoints, and Flink can't restore it,
+	// as its RocksDB can't read the files. On heap it is FormatFull, as in Flink.
+	FormatIncremental
 )
 
 // SnapshotOptions are the options of [Keyed.Snapshot]; the zero value is a canonical savepoint, uncompressed.
 type SnapshotOptions struct {
 	Format Format
 	// Compress compresses each key group with snappy (execution.checkpointing.snapshot-compression).
-	// It has no effect on FormatRocksDB, whose tables are always compressed.
+	// It has no effect on FormatRocksDB and FormatIncremental, whose tables are always compressed.
 	Compress bool
 	// Savepoint makes handles those of a savepoint, with paths relative to its
 	// metadata; always so for FormatCanonical.
@@ -151,6 +155,20 @@ type SnapshotOptions struct {
 	// TableSize is from which size in bytes on a table of FormatRocksDB ends; 0 means 64 MiB, as Flink's options have it
 	// (state.backend.rocksdb.compaction.level.target-file-size-base). At most 1 GiB.
 	TableSize int64
+	// Rebase has FormatIncremental write all files anew, and refer to none of another checkpoint: what the first
+	// checkpoint after a restore has to do if the job did not claim the snapshot (SnapshotType.SharingFilesStrategy.FORWARD).
+	Rebase bool
+}
+
+// CheckpointListener is implemented by a backend that wants to know what became of its checkpoints (CheckpointListener of Flink).
+// Its methods are called by the goroutine that uses the backend, in any order; those for a checkpoint in which the backend had no part do
+// nothing, and one that is never called costs the next checkpoints some bytes, no more.
+type CheckpointListener interface {
+	// CheckpointCompleted says that a checkpoint is complete, and will not be deleted before one that
+	// begins after this call has completed, or failed.
+	CheckpointCompleted(checkpoint int64)
+	// CheckpointAborted says that a checkpoint will never be complete: its files may be gone.
+	CheckpointAborted(checkpoint int64)
 }
 
 // Value is a state of one value for each key and namespace (ValueState).

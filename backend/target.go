@@ -28,6 +28,15 @@ type Target struct {
 	// Flink does so with entropy injection. A native savepoint that a job is to claim needs it: Flink 1.20.5 and 2.3.0 take
 	// handles of its tables into their own checkpoints as they are, and don't find there what is relative (FLINK-39964).
 	Absolute bool
+	// Shared is the directory for files that other checkpoints may refer to, which FormatIncremental needs: shared beside the
+	// directory of the checkpoint.
+	Shared string
+}
+
+// CreateShared begins a stream of which other checkpoints may have the handle, too (CheckpointedStateScope.SHARED). t.Shared must be set.
+func (t Target) CreateShared(ctx context.Context) *TargetStream {
+	t.Dir, t.Absolute = t.Shared, true
+	return t.Create(ctx)
 }
 
 // TargetStream is a stream of state that is being written; `defer s.Abort()` is always
@@ -89,6 +98,11 @@ func (s *TargetStream) Write(p []byte) (int, error) {
 	s.size += int64(n)
 	s.err = err
 	return n, err
+}
+
+// URI is that of the file, if one will be made for a stream of so many bytes.
+func (s *TargetStream) URI(size int64) (string, bool) {
+	return storage.Join(s.target.Dir, s.name), size > int64(s.inline)
 }
 
 // Size is the number of bytes that were written.

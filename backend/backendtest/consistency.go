@@ -56,7 +56,7 @@ func testConsistency(t *testing.T, open Opener) {
 	d := random(7)
 	for _, o := range []backend.SnapshotOptions{
 		{Format: backend.FormatCanonical}, {Format: backend.FormatCanonical, Compress: true}, {Format: backend.FormatFull},
-		{Format: backend.FormatFull, Compress: true}, {Format: backend.FormatRocksDB, TableSize: 16 << 10},
+		{Format: backend.FormatFull, Compress: true}, {Format: backend.FormatRocksDB, TableSize: 16 << 10}, {Format: backend.FormatIncremental},
 	} {
 		t.Run(fmt.Sprintf("format %v, compressed %v", o.Format, o.Compress), func(t *testing.T) {
 			for i, k := range someKeys {
@@ -81,7 +81,7 @@ func testConsistency(t *testing.T, open Opener) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				h, err = s.Write(context.Background(), backend.Target{FS: fs, Dir: dir, InlineBelow: inFile})
+				h, err = s.Write(context.Background(), backend.Target{FS: fs, Dir: dir, Shared: shared, InlineBelow: inFile})
 			}()
 			for running := true; running; {
 				bed.step(t, d)

@@ -19,7 +19,7 @@ func testCanceled(t *testing.T, open Opener) {
 	b := open(t, All, bed.now)
 	bed.settle(t, b)
 	bed.steps(t, random(11), 500)
-	for _, format := range []backend.Format{backend.FormatCanonical, backend.FormatFull, backend.FormatRocksDB} {
+	for _, format := range formats {
 		sound := storagetest.NewFaulty(storage.NewMemory(), storagetest.FaultOptions{})
 		o := backend.SnapshotOptions{Format: format}
 		save(t, b, sound, inFile, o)
@@ -34,7 +34,7 @@ func testCanceled(t *testing.T, open Opener) {
 				return nil
 			}})
 			s := made[backend.Snapshot](t)(b.Snapshot(1, o))
-			if _, err := s.Write(ctx, backend.Target{FS: fs, Dir: dir, InlineBelow: inFile}); !errors.Is(err, context.Canceled) {
+			if _, err := s.Write(ctx, backend.Target{FS: fs, Dir: dir, Shared: shared, InlineBelow: inFile}); !errors.Is(err, context.Canceled) {
 				t.Fatalf("format %v, step %d: %v", format, n, err)
 			}
 			equal(t, "files that are left", files(t, store), 0)

@@ -197,7 +197,7 @@ func testFaults(t *testing.T, open Opener) {
 	bed.settle(t, b)
 	bed.steps(t, random(9), 500)
 	broken := errors.New("broken")
-	for _, format := range []backend.Format{backend.FormatCanonical, backend.FormatFull, backend.FormatRocksDB} {
+	for _, format := range formats {
 		o := backend.SnapshotOptions{Format: format}
 		sound := storagetest.NewFaulty(storage.NewMemory(), storagetest.FaultOptions{})
 		h := save(t, b, sound, inFile, o)
@@ -212,13 +212,13 @@ func testFaults(t *testing.T, open Opener) {
 					return nil
 				}})
 				s := made[backend.Snapshot](t)(b.Snapshot(1, o))
-				if _, err := s.Write(t.Context(), backend.Target{FS: fs, Dir: dir, InlineBelow: inFile}); !errors.Is(err, broken) {
+				if _, err := s.Write(t.Context(), backend.Target{FS: fs, Dir: dir, Shared: shared, InlineBelow: inFile}); !errors.Is(err, broken) {
 					t.Fatalf("format %v, step %d of %d: %v", format, n, steps, err)
 				}
 				if left := files(t, store); left != 0 {
 					t.Fatalf("format %v, step %d of %d: %d files are left", format, n, steps, left)
 				}
-				if _, err := s.Write(t.Context(), backend.Target{FS: store, Dir: dir}); err == nil {
+				if _, err := s.Write(t.Context(), backend.Target{FS: store, Dir: dir, Shared: shared}); err == nil {
 					t.Fatal("written a second time")
 				}
 			}
@@ -243,7 +243,7 @@ func testFaults(t *testing.T, open Opener) {
 	cancel()
 	store := storage.NewMemory()
 	s := made[backend.Snapshot](t)(b.Snapshot(1, backend.SnapshotOptions{}))
-	if _, err := s.Write(ctx, backend.Target{FS: store, Dir: dir, InlineBelow: inFile}); !errors.Is(err, context.Canceled) {
+	if _, err := s.Write(ctx, backend.Target{FS: store, Dir: dir, Shared: shared, InlineBelow: inFile}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("canceled: %v", err)
 	}
 	equal(t, "files", files(t, store), 0)

@@ -169,7 +169,7 @@ func refused(t *testing.T, b backend.Keyed[string], name string, formats ...back
 	for _, format := range formats {
 		fs := storage.NewMemory()
 		s := made[backend.Snapshot](t)(b.Snapshot(1, backend.SnapshotOptions{Format: format, TableSize: 1}))
-		h, err := s.Write(t.Context(), backend.Target{FS: fs, Dir: dir, InlineBelow: inFile})
+		h, err := s.Write(t.Context(), backend.Target{FS: fs, Dir: dir, Shared: shared, InlineBelow: inFile})
 		tooLarge(t, err, name)
 		if n := files(t, fs); h != nil || n != 0 {
 			t.Errorf("format %v: handle %v, %d files are left", format, h, n)

@@ -172,13 +172,13 @@ func testMisuse(t *testing.T, open Opener) {
 			t.Errorf("Len of %q", name)
 		}
 	}
-	if _, err := b.Snapshot(1, backend.SnapshotOptions{Format: backend.FormatRocksDB + 1}); err == nil {
+	if _, err := b.Snapshot(1, backend.SnapshotOptions{Format: backend.FormatIncremental + 1}); err == nil {
 		t.Error("a format that is not known was taken")
 	}
 	s := made[backend.Snapshot](t)(b.Snapshot(1, backend.SnapshotOptions{}))
 	s.Release()
 	s.Release()
-	if _, err := s.Write(t.Context(), backend.Target{FS: storage.NewMemory(), Dir: dir}); err == nil {
+	if _, err := s.Write(t.Context(), backend.Target{FS: storage.NewMemory(), Dir: dir, Shared: shared}); err == nil {
 		t.Error("written after Release")
 	}
 

@@ -48,10 +48,10 @@ func testRelease(t *testing.T, open Opener) {
 		must(t, w.bytes.Set([]byte(large)))
 		bed.content[at("bytes", k)] = large
 	}
-	for _, format := range []backend.Format{backend.FormatCanonical, backend.FormatFull, backend.FormatRocksDB} {
+	for _, format := range formats {
 		store := storage.NewMemory()
 		s := made[backend.Snapshot](t)(b.Snapshot(1, backend.SnapshotOptions{Format: format}))
-		h, err := s.Write(t.Context(), backend.Target{FS: triggered{store, s.Release}, Dir: dir, InlineBelow: inFile})
+		h, err := s.Write(t.Context(), backend.Target{FS: triggered{store, s.Release}, Dir: dir, Shared: shared, InlineBelow: inFile})
 		if err != nil {
 			equal(t, "files that are left", files(t, store), 0)
 			continue
@@ -67,7 +67,7 @@ func testRelease(t *testing.T, open Opener) {
 			defer close(ended)
 			s.Release()
 		}()
-		_, _ = s.Write(t.Context(), backend.Target{FS: storage.NewMemory(), Dir: dir})
+		_, _ = s.Write(t.Context(), backend.Target{FS: storage.NewMemory(), Dir: dir, Shared: shared})
 		<-ended
 	}
 	bed.check(t, "after all")

@@ -28,7 +28,7 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 	switch {
 	case b.closed:
 		return nil, backend.ErrClosed
-	case o.Format > backend.FormatRocksDB:
+	case o.Format > backend.FormatIncremental:
 		return nil, fmt.Errorf("format %d: not known", o.Format)
 	}
 	s := &snapshot{
@@ -81,7 +81,7 @@ func (s *snapshot) write(ctx context.Context, t backend.Target) (metadata.Keyed,
 	if len(s.tables) == 0 {
 		return nil, nil
 	}
-	if s.o.Format == backend.FormatFull {
+	if s.o.Format == backend.FormatFull || s.o.Format == backend.FormatIncremental {
 		stream := t.Create(ctx)
 		defer stream.Abort()
 		offsets, err := s.writeNative(ctx, stream)

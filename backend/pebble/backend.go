@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/serializer"
 )
@@ -38,6 +39,8 @@ type Options[K comparable] struct {
 	Memory *Memory
 	// Timers says where timers are held.
 	Timers TimerStore
+	// Transfers is how many files of an incremental checkpoint are written or read at a time; 0 means [DefaultTransfers].
+	Transfers int
 	// Tuning are the options of the database.
 	Tuning Tuning
 	// Configure, if not nil, may change the options of the database last. It must leave its caches
@@ -79,6 +82,9 @@ type Backend[K comparable] struct {
 	loaded bool
 	closed bool
 	live   snapshots
+	// tracker knows which files of the database are in checkpoints; frozen counts those that were taken.
+	tracker *incremental.Tracker
+	frozen  int
 	// walks are the iterators of callers that are in the midst of a loop, who may call Close there.
 	walks []*pebble.Iterator
 }
@@ -90,7 +96,10 @@ type slot struct {
 	parts  parts
 	queue  cachedQueue // of timers
 	sweep  *sweep      // nil if nothing is cleaned up
+	number *int        // where the open state has its number; nil if it was not opened
 	opened bool
+	// moved says that the entries are in raw keyed state, which describes the state once more.
+	moved bool
 }
 
 // cachedQueue is a queue of timers that holds some of them in memory.
@@ -113,7 +122,7 @@ func Open[K comparable](key serializer.Codec[K], o Options[K]) (*Backend[K], err
 	if !filepath.IsAbs(o.Dir) {
 		return nil, fmt.Errorf("directory %q: it must be an absolute path", o.Dir)
 	}
-	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}}
+	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}, tracker: incremental.NewTracker()}
 	if b.now == nil {
 		b.now = backend.SystemClock
 	}
@@ -312,7 +321,7 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 		}
 	}
 	t.no = no
-	b.states[no] = slot{state: t.state, ttl: ttl, parts: p, opened: true}
+	b.states[no] = slot{state: t.state, ttl: ttl, parts: p, number: &t.no, opened: true}
 	if ttl != nil && ttl.CleanUp > 0 {
 		t.sweep = newSweep(no, b.groups, ttl, &b.states[no], b.o.MaxSize)
 		b.states[no].sweep = t.sweep
@@ -566,7 +575,10 @@ func (b *Backend[K]) Close() error {
 	b.walks = nil
 	b.metrics.close()
 	b.share.opened(nil)
-	err := b.db.Close()
+	var err error
+	if b.db != nil { // a restore may have failed between two
+		err = b.db.Close()
+	}
 	b.share.leave()
 	b.memory.Close()
 	return errors.Join(err, os.RemoveAll(b.o.Dir))

@@ -205,6 +205,16 @@ func (c *collector) open(db *pebble.DB) error {
 	return nil
 }
 
+// show has the metrics of another database shown, or of none; it may be called on nil.
+func (c *collector) show(db *pebble.DB) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.db = db
+}
+
 // close shows nothing any more; it may be called on nil.
 func (c *collector) close() {
 	if c == nil {

@@ -32,16 +32,39 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 	if err := b.isEmpty(); err != nil {
 		return err
 	}
+	if b.live.any() {
+		return errors.New("a snapshot was taken before: restore first")
+	}
+	own, h, err := split(h)
+	if err != nil {
+		return err
+	}
 	b.loaded = true
-	in := newIngest(b.db, b.tuned, b.o.Dir, b.o.MaxSize)
-	defer in.abort()
+	var in *ingest
+	defer func() {
+		if in != nil {
+			in.abort()
+		}
+	}()
+	begin := func() *ingest {
+		if in == nil {
+			in = newIngest(b.db, b.tuned, b.o.Dir, b.o.MaxSize)
+		}
+		return in
+	}
+	if len(own) > 0 {
+		if err := b.restoreTables(ctx, files, own, begin); err != nil {
+			return err
+		}
+	}
+	begin()
 	take := func(t *target, e *backend.Entry) error {
 		if b.onHeap(t.no) {
 			return b.takeHeap(t, e)
 		}
 		return in.take(ctx, t, e)
 	}
-	err := h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error {
+	err = h.Each(ctx, files, b.o.MaxParallelism, func(r *backend.KeyedReader) error {
 		return backend.LoadEntries(ctx, b.subtask, r, b.target, take)
 	})
 	if err != nil {
@@ -101,6 +124,9 @@ func (b *Backend[K]) target(s *backend.State) (*target, error) {
 		return &target{no: no}, nil
 	}
 	slot := &b.states[no]
+	if slot.moved {
+		slot.state, slot.moved = s, false
+	}
 	if !slot.opened {
 		return &target{no: no}, backend.SameState(slot.state, s)
 	}

@@ -3,8 +3,10 @@ package pebble
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
 )
@@ -27,8 +30,12 @@ type snapshot struct {
 	timers *btree.Set[string] // those on the heap
 	apart  bool               // they are raw keyed state
 	raw    metadata.Keyed     // what was written of them
-	db     *pebble.Snapshot
+	db     *pebble.Snapshot   // nil if it is incremental
 	hold   *backend.Hold
+	// Of an incremental one:
+	tables    *tables
+	tracker   *incremental.Tracker
+	transfers int // how many files are written at a time
 }
 
 // snapshots are those of a backend that were not released.
@@ -52,6 +59,12 @@ func (l *snapshots) remove(s *snapshot) {
 	delete(l.all, s)
 }
 
+func (l *snapshots) any() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all) > 0
+}
+
 // close has all of them fail, and waits for those that are being written.
 func (l *snapshots) close() {
 	l.mu.Lock()
@@ -67,16 +80,20 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 	switch {
 	case b.closed:
 		return nil, backend.ErrClosed
-	case o.Format > backend.FormatRocksDB:
+	case o.Format > backend.FormatIncremental:
 		return nil, fmt.Errorf("format %d: not known", o.Format)
+	case o.Format == backend.FormatIncremental && o.Savepoint:
+		return nil, errors.New("a savepoint can't be incremental: a canonical one is what every backend restores")
 	}
 	s := &snapshot{
 		header: backend.KeyedHeader{Version: backend.KeyedVersion, Compressed: o.Compress, Key: b.key.Snapshot()},
-		states: slices.Clone(b.states), now: b.now(), live: &b.live, db: b.db.NewSnapshot(), timers: b.timers.Copy(),
+		states: slices.Clone(b.states), now: b.now(), live: &b.live, timers: b.timers.Copy(),
+		tracker: b.tracker, transfers: or(b.o.Transfers, DefaultTransfers),
 	}
-	s.apart = o.Format == backend.FormatRocksDB && b.o.Timers == TimersOnHeap
+	s.apart = o.Format >= backend.FormatRocksDB && b.o.Timers == TimersOnHeap
 	for no, meta := range b.States() {
-		if s.apart && b.onHeap(no) {
+		// The numbers of states in the keys of tables are those in the header, which has all of them then.
+		if s.apart && b.onHeap(no) && o.Format != backend.FormatIncremental {
 			s.index = append(s.index, -1)
 			continue
 		}
@@ -86,8 +103,20 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 	s.o = backend.StateFilesOptions{
 		Header: &s.header, KeyGroups: b.groups, MaxParallelism: b.o.MaxParallelism, Checkpoint: checkpoint, MaxSize: b.o.MaxSize, SnapshotOptions: o,
 	}
+	if o.Format == backend.FormatIncremental {
+		var err error
+		if s.tables, err = b.freeze(o.Rebase); err != nil {
+			return nil, err
+		}
+	} else {
+		s.db = b.db.NewSnapshot()
+	}
 	s.hold = backend.NewHold(func() {
-		_ = s.db.Close() // gives files free, no more
+		if s.tables != nil {
+			_ = os.RemoveAll(s.tables.dir) // links of the backend's own, which Close removes, too
+		} else {
+			_ = s.db.Close() // gives files free, no more
+		}
 		s.live.remove(s)
 	})
 	b.live.add(s)
@@ -109,13 +138,17 @@ func (s *snapshot) writeTo(ctx context.Context, t backend.Target) (metadata.Keye
 	if len(s.states) == 0 {
 		return nil, nil
 	}
-	files, err := backend.NewStateFiles(ctx, t, s.o)
+	files, err := s.begin(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	defer files.Abort()
 	var h metadata.Keyed
-	err = s.write(ctx, files)
+	if n, ok := files.(*increment); ok {
+		err = n.upload()
+	} else {
+		err = s.write(ctx, files.(backend.StateFiles))
+	}
 	if err == nil && s.apart {
 		raw := t.Create(ctx)
 		defer func() {
@@ -130,6 +163,19 @@ func (s *snapshot) writeTo(ctx context.Context, t backend.Target) (metadata.Keye
 		h, err = files.Commit()
 	}
 	return h, err
+}
+
+// committer is what a snapshot is written to.
+type committer interface {
+	Commit() (metadata.Keyed, error)
+	Abort()
+}
+
+func (s *snapshot) begin(ctx context.Context, t backend.Target) (committer, error) {
+	if s.tables != nil {
+		return newIncrement(ctx, s, t)
+	}
+	return backend.NewStateFiles(ctx, t, s.o)
 }
 
 // write writes the database as it is, in one scan.

@@ -32,6 +32,11 @@ func newSweep(no int, groups keygroup.Range, ttl *backend.TTL, s *slot, most int
 	}
 }
 
+// renumber says that the state has another number now.
+func (s *sweep) renumber(no int) {
+	s.no, s.from = no, appendPrefix(nil, s.groups.Start, no)
+}
+
 // step goes on by some entries. The way from one key group to the next is a step, too, so that
 // an access to a state of few entries does not walk through all key groups.
 func (s *sweep) step(db *pebble.DB, now int64) error {

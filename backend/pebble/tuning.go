@@ -208,6 +208,14 @@ type stateFilter struct {
 // Name is kept in files.
 func (f *stateFilter) Name() string { return "drey.bloom" }
 
+// states are those whose keys are not in filters.
+func (f *stateFilter) states() []int {
+	if without := f.without.Load(); without != nil {
+		return *without
+	}
+	return nil
+}
+
 // leaveOut leaves a state out, of files that are written from now on. It must not run concurrently with itself.
 func (f *stateFilter) leaveOut(no int) {
 	var next []int
