@@ -62,6 +62,7 @@ func Run(t *testing.T, open Opener, others map[string]Opener) {
 	t.Run("Canceled", func(t *testing.T) { testCanceled(t, open) })
 	t.Run("Damaged", func(t *testing.T) { testDamaged(t, open) })
 	t.Run("Model", func(t *testing.T) { testModel(t, restorers) })
+	t.Run("Incremental", func(t *testing.T) { testIncremental(t, open) })
 }
 
 // void is the namespace of state without one.

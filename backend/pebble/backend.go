@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/incremental"
@@ -164,6 +165,7 @@ func (b *Backend[K]) openShared() (err error) {
 		return err
 	}
 	b.tuned.Merger = listMerger(b.o.MaxSize)
+	b.tuned.FS = scratchFS{vfs.Default}
 	if b.o.Configure != nil {
 		b.o.Configure(b.tuned)
 	}
