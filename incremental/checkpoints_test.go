@@ -1,12 +1,10 @@
 package incremental
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
-	"github.com/drey-state/drey/storage/storagetest"
 )
 
 // put writes an object.
@@ -621,11 +618,12 @@ func TestRebase(t *testing.T) {
 	if !c.NextFull() || before.Full() {
 		t.Error("one that began before does for a rebase")
 	}
-	checkpoint(t, c, 7, "+shared/c")
+	put(t, f, job+"/taskowned/wal", "wal")
+	checkpoint(t, c, 7, "+shared/c", "taskowned/wal") // which is not shared, but its task's
 	if c.NextFull() {
 		t.Error("a rebase does not end")
 	}
-	wantThere(t, f, job, "chk-7/_metadata shared/c")
+	wantThere(t, f, job, "chk-7/_metadata shared/c taskowned/wal")
 }
 
 // TestOtherProcess: metadata that is there already is another's.
@@ -685,85 +683,6 @@ func TestCopyOfACheckpoint(t *testing.T) {
 	wantThere(t, f, job, "before-upgrade/_metadata chk-100/_metadata chk-101/_metadata shared/a shared/b")
 }
 
-// TestFailedDeletion: what can't be deleted fails no checkpoint, and is deleted later.
-func TestFailedDeletion(t *testing.T) {
-	inner := storage.NewMemory()
-	deny := ""
-	denied := errors.New("no permission")
-	f := storagetest.NewFaulty(inner, storagetest.FaultOptions{Inject: func(s storagetest.Step) *storagetest.Fault {
-		if s.Op == "delete" && deny != "" && strings.Contains(s.URI, deny) {
-			return &storagetest.Fault{Err: denied}
-		}
-		return nil
-	}})
-	var log bytes.Buffer
-	c := open(t, CheckpointsOptions{FS: f, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	checkpoint(t, c, 1, "+shared/a", "+own")
-	deny = "chk-1/_metadata"
-	checkpoint(t, c, 2, "+shared/b")
-	wantThere(t, inner, job, "chk-1/_metadata chk-1/own chk-2/_metadata shared/a shared/b")
-	if !strings.Contains(log.String(), "no permission") || ids(c.Retained()) != "2" {
-		t.Errorf("log: %s", log.String())
-	}
-	deny = "shared/a"
-	checkpoint(t, c, 3, "shared/b")
-	wantThere(t, inner, job, "chk-3/_metadata shared/a shared/b")
-	p := begin(t, c, 4)
-	if _, err := p.Complete(t.Context(), snapshotWith(4, "shared/a")); !errors.Is(err, ErrLost) {
-		t.Errorf("it is only not deleted yet: %v", err)
-	}
-	p = begin(t, c, 5)
-	upload(t, p, "shared/aborted")
-	deny = "shared/"
-	if err := p.Abort(t.Context()); !errors.Is(err, denied) {
-		t.Errorf("abort: %v", err)
-	}
-	if err := c.Close(t.Context()); !errors.Is(err, denied) || !strings.Contains(err.Error(), "2 of 2 files") {
-		t.Errorf("close: %v", err)
-	}
-	deny = ""
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	wantThere(t, inner, job, "chk-3/_metadata shared/b")
-	if _, err := c.Begin(6); !errors.Is(err, ErrClosed) {
-		t.Errorf("after closing: %v", err)
-	}
-	if _, err := c.Restore(t.Context(), job+"/chk-3", Claim); !errors.Is(err, ErrClosed) {
-		t.Errorf("after closing: %v", err)
-	}
-}
-
-// TestLateDeletion: what a late writer can't delete is deleted with the next checkpoint.
-func TestLateDeletion(t *testing.T) {
-	inner := storage.NewMemory()
-	deny := true
-	g := &gate{FS: storagetest.NewFaulty(inner, storagetest.FaultOptions{Inject: func(s storagetest.Step) *storagetest.Fault {
-		if s.Op == "delete" && deny {
-			return &storagetest.Fault{Err: errors.New("away")}
-		}
-		return nil
-	}}), name: "late", arrived: make(chan struct{}), passes: make(chan struct{})}
-	c := open(t, CheckpointsOptions{FS: g})
-	p := begin(t, c, 1)
-	w, err := p.FS().Create(t.Context(), p.Dir()+"/late", storage.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	result := make(chan error)
-	go func() { result <- w.Commit() }()
-	<-g.arrived
-	if err := p.Abort(t.Context()); err != nil {
-		t.Error(err) // there is nothing to delete yet
-	}
-	close(g.passes)
-	<-result
-	wantThere(t, inner, job, "chk-1/late")
-	deny = false
-	checkpoint(t, c, 2)
-	wantThere(t, inner, job, "chk-2/_metadata")
-}
-
 // TestDirectories: directories of checkpoints that are gone are gone, too.
 func TestDirectories(t *testing.T) {
 	f := storage.NewLocal(storage.LocalOptions{NoSync: true})
@@ -797,6 +716,17 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
+// canceling is a store at whose first deletion the caller is canceled.
+type canceling struct {
+	storage.FS
+	cancel func()
+}
+
+func (c *canceling) Delete(ctx context.Context, uris ...string) error {
+	c.cancel()
+	return c.FS.Delete(ctx, uris...)
+}
+
 func TestCanceled(t *testing.T) {
 	f := storage.NewMemory()
 	c := open(t, CheckpointsOptions{FS: f})
@@ -811,9 +741,27 @@ func TestCanceled(t *testing.T) {
 	if _, err := c.Restore(ctx, "s3://b/x", Claim); !errors.Is(err, context.Canceled) {
 		t.Errorf("without its turn: %v", err)
 	}
+	aborted := begin(t, c, 2)
+	upload(t, aborted, "shared/b")
+	if err := aborted.Abort(ctx); !errors.Is(err, context.Canceled) || !errors.Is(aborted.Err(), ErrAborted) {
+		t.Errorf("aborted without its turn: %v, %v", err, aborted.Err())
+	}
 	<-c.turn
+	wantThere(t, f, job, "shared/a shared/b")
 	complete(t, p, "shared/a")
 	wantThere(t, f, job, "chk-1/_metadata shared/a")
+	// Once the metadata is there nothing can fail any more.
+	p = begin(t, c, 3)
+	upload(t, p, "shared/c")
+	ctx, cancel = context.WithCancel(t.Context())
+	c.fs = &canceling{f, cancel}
+	if _, err := p.Complete(ctx, snapshotWith(3, "shared/c")); err != nil {
+		t.Error(err)
+	}
+	c.fs = f
+	wantThere(t, f, job, "chk-1/_metadata chk-3/_metadata shared/a shared/c")
+	checkpoint(t, c, 4, "shared/c")
+	wantThere(t, f, job, "chk-4/_metadata shared/c")
 }
 
 // local is a store with copies on local disk.

@@ -174,34 +174,38 @@ func (c *Checkpoints) sweepFiles(ctx context.Context) error {
 	}
 	slices.Sort(list) // chk-N comes before shared
 	err := c.fs.Delete(ctx, list...)
-	failed := map[string]bool{}
+	failed := map[string]error{}
 	if !undeleted(err, failed) {
 		return err // and all are tried again
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var first error // which says enough; there may be thousands
 	for _, uri := range list {
-		if !failed[uri] {
+		switch err := failed[uri]; {
+		case err == nil:
 			delete(c.garbage, uri)
+		case first == nil:
+			first = err
 		}
 	}
-	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d files: %w", len(failed), len(list), err)
+	if first != nil {
+		return fmt.Errorf("%d of %d files, the first: %w", len(failed), len(list), first)
 	}
 	return nil
 }
 
-// undeleted finds out what an error of Delete is about; false if it does not say.
-func undeleted(err error, uris map[string]bool) bool {
+// undeleted finds out which objects an error of Delete is about; false if it does not say.
+func undeleted(err error, failed map[string]error) bool {
 	switch e := err.(type) {
 	case nil:
 		return true
 	case *storage.DeleteError:
-		uris[e.URI] = true
+		failed[e.URI] = e
 		return true
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
-			if !undeleted(one, uris) {
+			if !undeleted(one, failed) {
 				return false
 			}
 		}
