@@ -53,12 +53,12 @@ func twice(do func() error) error {
 	return err
 }
 
-// open opens the checkpoints, as a process that starts.
-func (l *life) open(fsys storage.FS) error {
+// open opens the checkpoints, as a process that starts, which knows what was claimed before.
+func (l *life) open(fsys storage.FS, claimed ...string) error {
 	l.fsys = fsys
 	return twice(func() (err error) {
 		l.c, err = incremental.OpenCheckpoints(l.t.Context(), incremental.CheckpointsOptions{
-			FS: fsys, Dir: storage.Join(gcRoot, jobA), Claimed: []string{chkDir(jobB, 9)},
+			FS: fsys, Dir: storage.Join(gcRoot, jobA), Claimed: claimed,
 		})
 		return err
 	})
@@ -133,7 +133,7 @@ func (l *life) beginSavepoint(id int64, dir string) *incremental.Pending {
 // run is the life from its beginning; faults are everything's but the world's.
 func (l *life) run(fsys storage.FS) {
 	ctx := l.t.Context()
-	if l.open(fsys) != nil || twice(func() error { _, err := l.c.Restore(ctx, chkDir(jobB, 9), incremental.Claim); return err }) != nil {
+	if l.open(fsys, chkDir(jobB, 9)) != nil || twice(func() error { _, err := l.c.Restore(ctx, chkDir(jobB, 9), incremental.Claim); return err }) != nil {
 		return
 	}
 	p := l.begin(10)
@@ -261,7 +261,7 @@ func TestCheckpointsCrash(t *testing.T) {
 			l.run(storagetest.NewFaulty(l.w.fsys, storagetest.FaultOptions{CrashAfter: n}))
 			l.named("after the crash")
 			time.Sleep(10 * day)
-			if err := l.open(l.w.fsys); err != nil {
+			if err := l.open(l.w.fsys, chkDir(jobB, 9)); err != nil {
 				t.Fatalf("step %d: %v", n, err)
 			}
 			latest, ok := l.c.Latest()
@@ -298,4 +298,50 @@ func TestCheckpointsCrash(t *testing.T) {
 		t.Error("no crash left anything")
 	}
 	t.Logf("%d crashes left %d files", steps-1, litter)
+}
+
+// TestClaimModes: references alone tell whether the job that a snapshot is from may go (D16, D18).
+func TestClaimModes(t *testing.T) {
+	for mode := incremental.NoClaim; mode <= incremental.Legacy; mode++ {
+		bubble(t, mode.String(), func(t *testing.T) {
+			l := newLife(t)
+			if err := l.open(l.w.fsys); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.c.Restore(t.Context(), chkDir(jobB, 9), mode); err != nil {
+				t.Fatal(err)
+			}
+			base := l.base[1:]
+			if l.c.NextFull() {
+				base = nil
+			}
+			for _, id := range []int64{10, 11} {
+				p := l.begin(id)
+				n := int(id) * 10
+				l.finish(p, l.upload(p, n, n+100), base, n, n+100)
+				if l.newer != id {
+					t.Fatal(p.Err())
+				}
+				base = l.base
+			}
+			if mode != incremental.Claim { // or it is gone
+				r, err := Audit(t.Context(), l.w.fsys, []string{gcRoot}, AuditOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, err := r.NeededBy(chkDir(jobB, 9)); err != nil || n.Free() != (mode == incremental.NoClaim) || !n.Metadata || n.Files.Files != 4 {
+					t.Errorf("needed: %+v, %v", n, err)
+				}
+			}
+			time.Sleep(10 * day)
+			p := l.w.plan(GCOptions{Retire: []string{storage.Join(gcRoot, jobB)}})
+			if mode != incremental.NoClaim {
+				wantRefusal(t, p, chkDir(jobA, 11)+" uses 1 files of it")
+				return
+			}
+			if got := planned(t, p); len(got) != 4 {
+				t.Errorf("to delete: %q", got)
+			}
+		})
+	}
 }
