@@ -94,14 +94,7 @@ func (c *Checkpoints) failed(p *Pending, files map[string]*written, err error) e
 func (c *Checkpoints) unwritten(p *Pending, files map[string]*written, v *validated, uri string, id SnapshotID, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if errors.Is(err, fs.ErrExist) {
-		if !p.savepoint {
-			c.registry.Release(id) // whose files are those of p, or of others
-		}
-		c.forget(p, files)
-		return fmt.Errorf("another process uses the same directory: %w", err)
-	}
-	d := &doomed{snapshot: id, registered: !p.savepoint, uri: uri, dir: p.dir, at: c.clock}
+	d := &doomed{snapshot: id, registered: !p.savepoint, uri: uri, dir: p.dir, at: c.clock, doubtful: v.data}
 	for key, f := range files {
 		if v.named[key] {
 			d.files = append(d.files, f.uri)
@@ -110,6 +103,9 @@ func (c *Checkpoints) unwritten(p *Pending, files map[string]*written, v *valida
 	}
 	c.forget(p, files)
 	c.doom(d)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("another process uses the same directory: %w", err)
+	}
 	return err
 }
 
@@ -117,13 +113,24 @@ func (c *Checkpoints) unwritten(p *Pending, files map[string]*written, v *valida
 // an attempt whose answer was lost.
 func (c *Checkpoints) writeMetadata(ctx context.Context, uri string, data []byte) error {
 	err := storage.WriteFile(ctx, c.fs, uri, data, storage.CreateOptions{})
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if there, rerr := storage.ReadAll(ctx, c.fs, uri, int64(len(data))); rerr == nil && bytes.Equal(there, data) {
-		return nil
+	if errors.Is(err, fs.ErrExist) {
+		if ours, rerr := c.holds(ctx, uri, data); rerr == nil && ours {
+			return nil
+		}
 	}
 	return err
+}
+
+// holds says that an object has just these bytes.
+func (c *Checkpoints) holds(ctx context.Context, uri string, data []byte) (bool, error) {
+	there, err := storage.ReadAll(ctx, c.fs, uri, int64(len(data)))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, storage.ErrTooLarge):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return bytes.Equal(there, data), nil
 }
 
 // validated is a snapshot that may be written.

@@ -95,6 +95,66 @@ func TestLateDeletion(t *testing.T) {
 	wantThere(t, inner, job, "chk-2/_metadata")
 }
 
+// TestDoubtfulMetadata: metadata that could not be written can be there, or another's. As long as that is not known, the files that it names stay.
+func TestDoubtfulMetadata(t *testing.T) {
+	const uri = job + "/chk-2/_metadata"
+	for _, c := range []struct {
+		name  string
+		taken bool   // another process has written it
+		op    string // that fails,
+		err   error  // so; a commit when it has done its work
+		deaf  bool   // it can't be read then
+		good  bool   // the checkpoint completes
+	}{
+		{"the first answer was lost", false, "commit", fs.ErrExist, false, true},
+		{"the first answer was lost, and no other came", false, "commit", fs.ErrExist, true, false},
+		{"the answer was lost", false, "commit", errors.New("lost"), true, false},
+		{"another's, and no answer comes", true, "", nil, true, false},
+		{"another's, and the answer was lost", true, "create", errors.New("lost"), false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inner := storage.NewMemory()
+			deaf := c.deaf
+			f := storagetest.NewFaulty(inner, storagetest.FaultOptions{Inject: func(s storagetest.Step) *storagetest.Fault {
+				switch {
+				case s.URI == uri && s.Op == c.op:
+					return &storagetest.Fault{Err: c.err, Done: s.Op == "commit"}
+				case s.URI == uri && s.Op == "open" && deaf:
+					return &storagetest.Fault{Err: errors.New("away")}
+				}
+				return nil
+			}})
+			k := open(t, CheckpointsOptions{FS: f})
+			checkpoint(t, k, 1, "+shared/a")
+			p := begin(t, k, 2)
+			upload(t, p, "shared/b")
+			if c.taken {
+				put(t, inner, uri, "another's")
+			}
+			_, err := p.Complete(t.Context(), snapshotWith(2, "shared/a", "shared/b"))
+			if (err == nil) != c.good {
+				t.Fatalf("completed: %v", err)
+			}
+			if c.good {
+				wantThere(t, inner, job, "chk-2/_metadata shared/a shared/b")
+				return
+			}
+			if c.deaf {
+				wantThere(t, inner, job, "chk-1/_metadata chk-2/_metadata shared/a shared/b")
+				checkpoint(t, k, 3, "+shared/c") // which lets 1 go, but not what 2 names
+				wantThere(t, inner, job, "chk-2/_metadata chk-3/_metadata shared/a shared/b shared/c")
+			}
+			deaf = false
+			checkpoint(t, k, 4, "+shared/d")
+			if c.taken {
+				wantThere(t, inner, job, "chk-2/_metadata chk-4/_metadata shared/d")
+			} else {
+				wantThere(t, inner, job, "chk-4/_metadata shared/d")
+			}
+		})
+	}
+}
+
 // TestFaultsOnDisk lets each step on a local disk fail, before and after its work: in the end there is what the newest checkpoint names, and
 // no directory or temporary file besides.
 func TestFaultsOnDisk(t *testing.T) {

@@ -32,6 +32,8 @@ type doomed struct {
 	at         uint64 // when it, or a part of it, was last used
 	// files are those that were written for it.
 	files []string
+	// doubtful is what could not be written as its metadata. If something else is there, or nothing, that is not touched.
+	doubtful []byte
 }
 
 func newLeftovers() leftovers {
@@ -87,7 +89,7 @@ func (c *Checkpoints) sweepMetadata(ctx context.Context) error {
 		if d == nil {
 			return errors.Join(errs...)
 		}
-		if err := c.fs.Delete(ctx, d.uri); err != nil {
+		if err := c.unmake(ctx, d); err != nil {
 			errs = append(errs, err)
 			failed[d] = true
 			continue
@@ -96,6 +98,16 @@ func (c *Checkpoints) sweepMetadata(ctx context.Context) error {
 		c.buried(d)
 		c.mu.Unlock()
 	}
+}
+
+// unmake deletes the metadata of a doomed snapshot.
+func (c *Checkpoints) unmake(ctx context.Context, d *doomed) error {
+	if d.doubtful != nil {
+		if there, err := c.holds(ctx, d.uri, d.doubtful); err != nil || !there {
+			return err
+		}
+	}
+	return c.fs.Delete(ctx, d.uri)
 }
 
 // nextDoomed gives a snapshot that may be deleted, which another can have become by the end of the one before; nil if there is none.
