@@ -287,7 +287,7 @@ func (c *Checkpoints) drop(p *Pending, cause error) bool {
 func (c *Checkpoints) forget(p *Pending, files map[string]*written) {
 	delete(c.pending, p.id)
 	for _, f := range files {
-		c.garbage[f.uri] = true
+		c.discard(f.uri)
 	}
 	c.dirs[p.dir] = true
 }

@@ -41,7 +41,7 @@ func (c *Checkpoints) complete(ctx context.Context, p *Pending, files map[string
 	delete(c.pending, p.id)
 	for key, f := range files {
 		if !v.named[key] {
-			c.garbage[f.uri] = true // a part of the job wrote it in vain
+			c.discard(f.uri) // a part of the job wrote it in vain
 		}
 	}
 	if p.savepoint {

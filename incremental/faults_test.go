@@ -45,6 +45,13 @@ func TestFailedDeletion(t *testing.T) {
 	}
 	p = begin(t, c, 5)
 	upload(t, p, "shared/aborted")
+	if err := inner.Delete(t.Context(), job+"/shared/a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.FS().Create(t.Context(), job+"/shared/a", storage.CreateOptions{}); err == nil {
+		t.Error("a file can be written that is to be deleted")
+	}
+	put(t, inner, job+"/shared/a", "a")
 	deny = "shared/"
 	if err := p.Abort(t.Context()); !errors.Is(err, denied) {
 		t.Errorf("abort: %v", err)

@@ -17,8 +17,8 @@ type leftovers struct {
 	doomed []*doomed
 	// held are files that no snapshot uses, and when that came to be: a checkpoint that had begun before may use them yet.
 	held map[string]uint64
-	// garbage are files that nobody can use any more, by URI.
-	garbage map[string]bool
+	// garbage are the URIs of files that nobody can use any more, by key.
+	garbage map[string]string
 	// dirs are directories that are to be removed once they are empty.
 	dirs map[string]bool
 }
@@ -37,7 +37,19 @@ type doomed struct {
 }
 
 func newLeftovers() leftovers {
-	return leftovers{held: map[string]uint64{}, garbage: map[string]bool{}, dirs: map[string]bool{}}
+	return leftovers{held: map[string]uint64{}, garbage: map[string]string{}, dirs: map[string]bool{}}
+}
+
+// discard says that nobody can use a file any more.
+func (l *leftovers) discard(uri string) { l.garbage[storage.Key(uri)] = uri }
+
+// leaves says that a file is to be deleted, or may have to be, so that none of its name can be written.
+func (c *Checkpoints) leaves(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, garbage := c.garbage[key]
+	_, held := c.held[key]
+	return garbage || held
 }
 
 func (l *leftovers) doom(d *doomed) { l.doomed = append(l.doomed, d) }
@@ -143,7 +155,7 @@ func (c *Checkpoints) buried(d *doomed) {
 	c.dirs[d.dir] = true
 	if !d.registered {
 		for _, uri := range d.files {
-			c.garbage[uri] = true
+			c.discard(uri)
 		}
 		return
 	}
@@ -176,10 +188,10 @@ func (c *Checkpoints) sweepFiles(ctx context.Context) error {
 		}
 		delete(c.held, key)
 		if _, used := c.registry.Find(key); !used {
-			c.garbage[c.spell(key)] = true
+			c.discard(c.spell(key))
 		}
 	}
-	list := slices.Collect(maps.Keys(c.garbage))
+	list := slices.Collect(maps.Values(c.garbage))
 	c.mu.Unlock()
 	if len(list) == 0 {
 		return nil
@@ -196,7 +208,7 @@ func (c *Checkpoints) sweepFiles(ctx context.Context) error {
 	for _, uri := range list {
 		switch err := failed[uri]; {
 		case err == nil:
-			delete(c.garbage, uri)
+			delete(c.garbage, storage.Key(uri))
 		case first == nil:
 			first = err
 		}
@@ -233,7 +245,7 @@ func (c *Checkpoints) sweepDirs(ctx context.Context) error {
 	for key := range c.held {
 		wait[storage.Dir(key)] = true
 	}
-	for uri := range c.garbage {
+	for _, uri := range c.garbage {
 		wait[storage.Key(storage.Dir(uri))] = true
 	}
 	var list []string

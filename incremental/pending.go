@@ -172,7 +172,9 @@ func (p *Pending) begin(uri string) (key string, err error) {
 	if !in(p.dir) && (p.savepoint || !in(p.shared)) {
 		return "", fmt.Errorf("not a place for files of checkpoint %d; write below %s", p.id, p.dir)
 	}
-	key = storage.Key(uri)
+	if key = storage.Key(uri); p.c.leaves(key) {
+		return "", errors.New("a file of this name is to be deleted; take another name")
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cause != nil {
@@ -389,9 +391,12 @@ const lateTimeout = time.Minute
 func (c *Checkpoints) remove(ctx context.Context, uri string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTimeout)
 	defer cancel()
-	if err := c.fs.Delete(ctx, uri); err != nil {
+	c.mu.Lock()
+	c.discard(uri)
+	c.mu.Unlock()
+	if c.fs.Delete(ctx, uri) == nil {
 		c.mu.Lock()
-		c.garbage[uri] = true
+		delete(c.garbage, storage.Key(uri))
 		c.mu.Unlock()
 	}
 }
