@@ -47,7 +47,7 @@ var direction = map[string][]string{
 }
 
 // testsToo are packages that every test may import.
-var testsToo = []string{"backend/backendtest", "backend/heap", "backend/pebble", "storage", "storage/s3", "storage/storagetest"}
+var testsToo = []string{"backend/backendtest", "backend/heap", "backend/pebble", "localrecovery", "storage", "storage/s3", "storage/storagetest"}
 
 // confined says which package alone may import modules of a kind, tests aside.
 var confined = map[string]string{

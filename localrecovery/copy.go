@@ -30,13 +30,14 @@ type Copy struct {
 	dir        string
 	dead       atomic.Bool // the state is dropped
 
-	mu      sync.Mutex
-	state   state
-	made    bool // there is a directory
-	names   int  // that were given to files
-	left    int  // files that were left out
-	current bool // written since the machine was started
-	files   map[string]file
+	mu    sync.Mutex
+	state state
+	made  bool   // there is a directory
+	names int    // that were given to files
+	left  int    // files that were left out
+	old   bool   // written by an earlier store
+	boot  string // the machine's boot id when an earlier store wrote it
+	files map[string]file
 }
 
 type state int
@@ -49,7 +50,7 @@ const (
 
 func newCopy(t *Task, checkpoint int64) *Copy {
 	return &Copy{
-		t: t, checkpoint: checkpoint, root: t.s.rootFor(checkpoint), current: true, files: map[string]file{},
+		t: t, checkpoint: checkpoint, root: t.s.rootFor(checkpoint), files: map[string]file{},
 		dir: path.Join(t.id.dir(), checkpointPrefix+strconv.FormatInt(checkpoint, 10)),
 	}
 }

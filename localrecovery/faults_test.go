@@ -452,16 +452,17 @@ func TestFallback(t *testing.T) {
 			put(t, c.FS(primary), uri(1, "b"), size)
 			c.Seal(t.Context())
 			check(t, s.Close())
-			if tc.otherBoot {
+			if !tc.otherBoot {
 				index := filepath.Join(root, dirOf(me, 1), indexName)
 				data, err := os.ReadFile(index)
 				check(t, err)
 				x, err := decodeIndex(data)
 				check(t, err)
-				x.boot = "another"
+				x.boot = "this-one"
 				check(t, os.WriteFile(index, x.encode(), 0o666))
 			}
 			s = mustOpen(t, Options{Roots: []string{root}, Checksums: tc.checksums, Logger: log.logger()})
+			s.boot = "this-one"
 			r := task(t, s, me).Restore(t.Context(), 1, primary)
 			damaged, ok := r.Locate(t.Context(), uri(1, "a")) // good until now
 			if !ok {
@@ -523,15 +524,10 @@ func TestLinkedWithoutChecksum(t *testing.T) {
 			k.Confirm(int64(n))
 		}
 		put(t, primary, "s3://b/shared/old", 1000) // by another task, long ago
-		if checksums {
-			check(t, s.Close())
-			s = mustOpen(t, Options{Roots: []string{root}})
-			k = task(t, s, me)
-		} else {
-			s.Close()
-			s = mustOpen(t, Options{Roots: []string{root}})
-			k = task(t, s, me)
-		}
+		check(t, s.Close())
+		s = mustOpen(t, Options{Roots: []string{root}})
+		s.boot = "after"
+		k = task(t, s, me)
 		r := k.Restore(t.Context(), 1, primary)
 		reads(t, r, "s3://b/shared/mine", 1000)
 		reads(t, r, "s3://b/shared/old", 1000)

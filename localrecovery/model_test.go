@@ -40,6 +40,7 @@ func TestHistories(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
+			s.boot = "this-one"
 			k, err := s.Task(me)
 			if err != nil {
 				rt.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type Restored struct {
 
 	mu       sync.Mutex
 	verdicts map[verdictKey]error // of files that were compared with their checksums or found bad; nil is good
+	told     bool                 // of a bad file; the log has the others at the level of debugging
 
 	localFiles, remoteFiles, localBytes, remoteBytes atomic.Int64
 }
@@ -65,7 +67,8 @@ func (r *Restored) add(t *Task, checkpoint int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == sealed && len(c.files) > 0 {
-		r.places = append(r.places, place{c.root, c.dir, c.files, c.root != nil && (r.s.o.Checksums || !c.current)})
+		rebooted := c.old && (c.boot == "" || c.boot != r.s.boot) // or it isn't known
+		r.places = append(r.places, place{c.root, c.dir, c.files, c.root != nil && (r.s.o.Checksums || rebooted)})
 	}
 }
 
@@ -167,11 +170,15 @@ func (r *Restored) verdict(l *local) (err error, judged bool) {
 // judge remembers whether a file is good; from then on one that isn't comes from the primary store.
 func (r *Restored) judge(l *local, err error) {
 	r.mu.Lock()
-	_, judged := r.verdicts[l.key]
+	known := r.verdicts[l.key] != nil
 	r.verdicts[l.key] = err
+	level := slog.LevelDebug
+	if err != nil && !known && !r.told {
+		r.told, level = true, slog.LevelWarn
+	}
 	r.mu.Unlock()
-	if err != nil && !judged {
-		r.s.log.Warn("local recovery: a local file is not used; the primary store has it", "uri", l.uri, "error", err)
+	if err != nil && !known {
+		r.s.log.Log(context.Background(), level, "local recovery: a local file is not used; the primary store has it", "uri", l.uri, "error", err)
 	}
 }
 

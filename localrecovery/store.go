@@ -196,7 +196,7 @@ func (s *Store) scanCopy(r *root, id TaskID, checkpoint int64) {
 		c.drop()
 		return
 	}
-	c.state, c.made, c.current = sealed, true, x.boot != "" && x.boot == s.boot
+	c.state, c.made, c.old, c.boot = sealed, true, true, x.boot
 	names := map[string]bool{indexName: true}
 	for _, f := range x.files {
 		c.files[storage.Key(f.uri)] = f
