@@ -318,9 +318,14 @@ func TestHardLinks(t *testing.T) {
 	keep(t, f, uri(1, "y"), db+"/link")
 	keep(t, f, uri(1, "x"), db+"/other") // it has this one already
 	put(t, f, uri(1, "x"), 1000)
-	put(t, f, uri(1, "z"), 10)
-	keep(t, f, uri(1, "z"), name) // written already
-	if log.count("") > 0 {
+	w, err := f.Create(t.Context(), uri(1, "z"), storage.CreateOptions{})
+	check(t, err)
+	w.Write(contentOf(uri(1, "z"), 1000))
+	keep(t, f, uri(1, "z"), name+".missing") // left out
+	keep(t, f, uri(1, "z"), write(t, db+"/z", contentOf(uri(1, "z"), 1000)))
+	check(t, w.Commit()) // it is there once
+	keep(t, f, uri(1, "z"), name)
+	if log.count("") != 1 || log.count("is left out", "missing") != 1 {
 		t.Errorf("logged: %s", log.lines)
 	}
 
@@ -335,7 +340,7 @@ func TestHardLinks(t *testing.T) {
 	cancel()
 	f.(storage.Keeper).Keep(ctx, uri(1, "canceled"), name)
 	c.Seal(t.Context())
-	if log.count("WARN", "is left out") != 1 || log.count("WARN", "files=8") != 1 {
+	if log.count("WARN", "is left out") != 1 || log.count("WARN", "files=9") != 1 {
 		t.Errorf("logged: %s", log.lines)
 	}
 	if got := len(k.copies[1].files); got != 3 {
@@ -348,8 +353,11 @@ func TestHardLinks(t *testing.T) {
 			t.Errorf("%s is no link of the backend's file", path)
 		}
 	}
-	if path, ok := r.Locate(t.Context(), uri(1, "z")); !ok || os.SameFile(stat(t, path), stat(t, name)) {
-		t.Error("a file that was written is a link")
+	reads(t, r, uri(1, "z"), 1000)
+	entries, err := os.ReadDir(filepath.Join(root, dirOf(me, 1)))
+	check(t, err)
+	if len(entries) != 4 {
+		t.Errorf("%d files of three objects and an index", len(entries))
 	}
 	s.Clean(func(TaskID) bool { return false })
 	if fi := stat(t, name); fi.Mode().Perm() != 0o400 || fi.Size() != 1000 {
@@ -586,6 +594,13 @@ func TestReadErrors(t *testing.T) {
 		if _, err := rc.Read(make([]byte, 1)); !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("Read after Close: %v", err)
 		}
+		// So does who opens it after that.
+		again, err := r.Open(t.Context(), uri(1, "a"))
+		check(t, err)
+		if got := r.Stats(); got.LocalFiles != 1 || got.RemoteFiles != 2 {
+			t.Errorf("k=%d: opened again: %+v", k, got)
+		}
+		check(t, again.Close())
 		// Another stream of the same object, and random access, go on in the primary store.
 		rc, err = o.Reader(t.Context(), size-1)
 		check(t, err)
@@ -644,6 +659,70 @@ func TestReadErrors(t *testing.T) {
 		}
 		check(t, o.Close())
 	}
+}
+
+// TestCutWhileOpen has a local file cut off by somebody after it was opened, and an empty one replaced by a pipe, which nobody may wait for.
+func TestCutWhileOpen(t *testing.T) {
+	primary, root := storage.NewMemory(), t.TempDir()
+	s := mustOpen(t, Options{Roots: []string{root}})
+	k := task(t, s, me)
+	sealedCopy(t, k, primary, 1, map[string]int{"a": 1000, "empty": 0})
+	r := k.Restore(t.Context(), 1, primary)
+	o, err := r.Open(t.Context(), uri(1, "a"))
+	check(t, err)
+	defer o.Close()
+	rc, err := o.Reader(t.Context(), 0)
+	check(t, err)
+	defer rc.Close()
+	got := make([]byte, 1000)
+	_, err = io.ReadFull(rc, got[:500])
+	check(t, err)
+	path, ok := r.Locate(t.Context(), uri(1, "a"))
+	empty, okEmpty := r.Locate(t.Context(), uri(1, "empty"))
+	if !ok || !okEmpty {
+		t.Fatal("there are no local files")
+	}
+	check(t, os.Truncate(path, 600))
+	_, err = io.ReadFull(rc, got[500:])
+	check(t, err)
+	if !bytes.Equal(got, contentOf(uri(1, "a"), 1000)) {
+		t.Error("other bytes are streamed")
+	}
+	clear(got)
+	if _, err := o.ReadAt(got, 0); err != nil && err != io.EOF || !bytes.Equal(got, contentOf(uri(1, "a"), 1000)) {
+		t.Errorf("other bytes are read: %v", err)
+	}
+	check(t, os.Remove(empty))
+	check(t, mkfifo(empty))
+	reads(t, r, uri(1, "empty"), 0)
+	if _, ok := r.Locate(t.Context(), uri(1, "empty")); ok {
+		t.Error("a pipe is located")
+	}
+}
+
+// TestRemovedLater has the removal of an aborted copy fail, and another copy made in its place: that one stays.
+func TestRemovedLater(t *testing.T) {
+	root, broken := t.TempDir(), true
+	s := mustOpen(t, Options{Roots: []string{root}, fault: func(op, name string) error {
+		if broken && op == "remove" && strings.HasPrefix(name, dirOf(me, 2)) {
+			return errDisk
+		}
+		return nil
+	}})
+	k := task(t, s, me)
+	sealedCopy(t, k, storage.NewMemory(), 1, map[string]int{"a": 10})
+	sealedCopy(t, k, storage.NewMemory(), 2, map[string]int{"a": 10})
+	k.Discard(2)
+	if got := copies(t, root); len(got) != 2 {
+		t.Fatalf("%q after a removal that failed", got)
+	}
+	broken = false
+	sealedCopy(t, k, storage.NewMemory(), 2, map[string]int{"b": 20})
+	k.Confirm(2)
+	if got := copies(t, root); !slices.Equal(got, []string{dirOf(me, 2)}) {
+		t.Errorf("%q", got)
+	}
+	reads(t, k.Restore(t.Context(), 2, failing{}), uri(2, "b"), 20)
 }
 
 func TestCanceledRestore(t *testing.T) {
