@@ -364,7 +364,7 @@ func TestLeftovers(t *testing.T) {
 	write(t, root+"/aid_ee/jid_0d/vtx_0e_sti_1/chk_0/7", nil)
 	write(t, root+"/"+dirOf(me, 3)+"77", []byte("not in the index"))
 	foreign := []string{
-		"jid_0d/vtx_0e_sti_0/chk_9/0b6f6a2e-9a3c-4a09-8a4b-2f3a6b0e9f11", "jid_0d/vtx_0e_sti_0/chk_10/_task_state_snapshot",
+		"jid_0d/vtx_0e_sti_0/chk_9/0b6f6a2e-9a3c-4a09-8a4b-2f3a6b0e9f11", "jid_0d/vtx_0e_sti_0/chk_10/_task_state_snapshot", "jid_0d/vtx_0e_sti_0/chk_10/7",
 		"jid_0d/vtx_0e_sti_0/chk_11/1/db", "jid_0d/vtx_0e_sti_0/chk_01/1", "jid_0d/vtx_0e_sti_x/chk_1/1", "jid_0d/vtx_0e_sti_0/chk_-1/1",
 		"jid_0d/vtx_a_b_sti_0/chk_1/1", "jid_../x", "jid_/x", "data", "dir/chk_1/1", "aid_/x", "jid_0f", "jid_0d/vtx_0e_sti_1", "jid_0d/vtx_0e_sti_2/chk_1",
 	}
