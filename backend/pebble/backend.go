@@ -64,7 +64,7 @@ type Backend[K comparable] struct {
 	o       Options[K]
 	groups  keygroup.Range
 	now     backend.Clock
-	db      *pebble.DB
+	*store
 	tuned   *pebble.Options // what the database was opened with
 	filter  *stateFilter
 	share   *share
@@ -161,7 +161,8 @@ func (b *Backend[K]) openDB() error {
 // openShared opens the database with the share of the memory.
 func (b *Backend[K]) openShared() (err error) {
 	b.filter = &stateFilter{}
-	if b.tuned, err = b.o.Tuning.options(b.share, b.filter, b.o.Logger); err != nil {
+	var buffer int
+	if b.tuned, buffer, err = b.o.Tuning.options(b.share, b.filter, b.o.Logger); err != nil {
 		return err
 	}
 	b.tuned.Merger = listMerger(b.o.MaxSize)
@@ -169,21 +170,23 @@ func (b *Backend[K]) openShared() (err error) {
 	if b.o.Configure != nil {
 		b.o.Configure(b.tuned)
 	}
-	if b.metrics, err = newCollector(b.o.Metrics, b.share.m.o.Size); err != nil {
+	if b.metrics, err = newCollector(b.o.Metrics, b.share); err != nil {
 		return err
 	}
 	if b.metrics != nil {
 		b.metrics.events.listen(b.tuned)
 	}
-	if b.db, err = pebble.Open(b.o.Dir, b.tuned); err != nil {
+	db, err := pebble.Open(b.o.Dir, b.tuned)
+	if err != nil {
 		return fmt.Errorf("%s: %w", b.o.Dir, err)
 	}
 	if b.metrics != nil {
-		if err := b.metrics.open(b.db); err != nil {
-			return errors.Join(err, b.db.Close(), os.RemoveAll(b.o.Dir))
+		if err := b.metrics.open(db); err != nil {
+			return errors.Join(err, db.Close(), os.RemoveAll(b.o.Dir))
 		}
 	}
-	b.share.opened(b.db)
+	b.share.opened(db)
+	b.store = newStore(db, buffer, b.o.MaxSize, b.share.reserve)
 	return nil
 }
 
@@ -258,27 +261,6 @@ func (b *Backend[K]) KeyGroups() keygroup.Range { return b.groups }
 // MaxParallelism is that of [backend.Keyed].
 func (b *Backend[K]) MaxParallelism() int { return b.o.MaxParallelism }
 
-// large is from how many bytes on a value is given memory of its own, which the database would double until it is enough.
-const large = 1 << 20
-
-func (b *Backend[K]) set(key, value []byte) error {
-	if len(value) >= large {
-		batch := b.db.NewBatchWithSize(len(key) + len(value) + 64)
-		return errors.Join(batch.Set(key, value, nil), batch.Commit(pebble.NoSync), batch.Close())
-	}
-	return b.db.Set(key, value, pebble.NoSync)
-}
-
-func (b *Backend[K]) merge(key, value []byte) error {
-	if len(value) >= large {
-		batch := b.db.NewBatchWithSize(len(key) + len(value) + 64)
-		return errors.Join(batch.Merge(key, value, nil), batch.Commit(pebble.NoSync), batch.Close())
-	}
-	return b.db.Merge(key, value, pebble.NoSync)
-}
-
-func (b *Backend[K]) delete(key []byte) error { return b.db.Delete(key, pebble.NoSync) }
-
 // open opens a state, with what was restored of it.
 func open[K, N comparable](b *Backend[K], name string, kind backend.Type, ttl *backend.TTL, namespace serializer.Codec[N], value *serializer.Snapshot, p parts) (*table[K, N], error) {
 	meta := backend.NewStateMeta(name, kind, namespace.Snapshot(), value)
@@ -334,11 +316,14 @@ func enter[K, N comparable](b *Backend[K], meta *backend.StateMeta, ttl *backend
 // rewrite rewrites the entries of a state. Nothing is changed until all were rewritten, and so not if one of them
 // can't be. If the database can't take them then, the backend is closed, so that no snapshot lacks them.
 func (b *Backend[K]) rewrite(no int, m *migration) error {
+	if err := b.flushAll(); err != nil {
+		return err
+	}
 	in := newIngest(b.db, b.tuned, b.o.Dir, b.o.MaxSize)
 	defer in.abort()
 	ctx, to := context.Background(), &target{no, m}
 	for g := b.groups.Start; g <= b.groups.End; g++ {
-		err := b.scan(b.db, no, g, func(e *backend.Entry, _ []byte) error { return in.take(ctx, to, e) })
+		err := b.scan(no, g, func(e *backend.Entry, _ []byte) error { return in.take(ctx, to, e) })
 		if err != nil {
 			return fmt.Errorf("key group %d: %w", g, err)
 		}
@@ -364,8 +349,8 @@ func (b *Backend[K]) replace(ctx context.Context, no int, in *ingest) error {
 }
 
 // walk begins an iteration in which a caller may call Close; then it ends by itself. It is ended by end.
-func (b *Backend[K]) walk(r pebble.Reader, lower, upper []byte) (*pebble.Iterator, error) {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+func (b *Backend[K]) walk(lower, upper []byte) (*pebble.Iterator, error) {
+	it, err := b.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err == nil {
 		b.walks = append(b.walks, it)
 	}
@@ -382,12 +367,15 @@ func (b *Backend[K]) end(it *pebble.Iterator) error {
 }
 
 // scan calls f for the entries of a state in a key group, with the database's key. An error of f ends it.
-func (b *Backend[K]) scan(r pebble.Reader, no, group int, f func(e *backend.Entry, at []byte) error) error {
+func (b *Backend[K]) scan(no, group int, f func(e *backend.Entry, at []byte) error) error {
 	if b.onHeap(no) {
 		return b.scanHeap(no, group, f)
 	}
+	if err := b.flushState(no); err != nil {
+		return err
+	}
 	prefix := appendPrefix(nil, group, no)
-	it, err := b.walk(r, prefix, after(prefix))
+	it, err := b.walk(prefix, after(prefix))
 	if err != nil {
 		return err
 	}
@@ -453,6 +441,9 @@ func (b *Backend[K]) Len(state string) (int64, error) {
 		}
 		return n, nil
 	}
+	if err := b.flushState(no); err != nil {
+		return 0, err
+	}
 	for g := b.groups.Start; g <= b.groups.End; g++ {
 		prefix := appendPrefix(nil, g, no)
 		it, err := b.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
@@ -484,7 +475,7 @@ func (b *Backend[K]) Keys(state string) iter.Seq2[K, error] {
 		var in serializer.Input
 		var last []byte // key and namespace of the entry before
 		for g := b.groups.Start; g <= b.groups.End; g++ {
-			err := b.scan(b.db, no, g, func(e *backend.Entry, _ []byte) error {
+			err := b.scan(no, g, func(e *backend.Entry, _ []byte) error {
 				if e.State.Type == backend.TypeMap {
 					at := binary.BigEndian.AppendUint32(nil, uint32(len(e.Key)))
 					at = append(append(at, e.Key...), e.Namespace...)
@@ -532,7 +523,7 @@ func (b *Backend[K]) Entries(state string, groups keygroup.Range) iter.Seq2[*bac
 		groups := groups.Intersect(b.groups)
 		for g := groups.Start; g <= groups.End; g++ {
 			for no := from; no <= to; no++ {
-				err := b.scan(b.db, no, g, func(e *backend.Entry, _ []byte) error {
+				err := b.scan(no, g, func(e *backend.Entry, _ []byte) error {
 					if !yield(e, nil) {
 						return errStop
 					}
@@ -554,6 +545,9 @@ func (b *Backend[K]) Entries(state string, groups keygroup.Range) iter.Seq2[*bac
 func (b *Backend[K]) Compact(ctx context.Context) error {
 	if b.closed {
 		return backend.ErrClosed
+	}
+	if err := b.flush(); err != nil {
+		return err
 	}
 	return b.db.Compact(ctx, appendPrefix(nil, b.groups.Start, 0), appendPrefix(nil, b.groups.End+1, 0), false)
 }

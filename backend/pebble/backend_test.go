@@ -74,6 +74,20 @@ func TestBackend(t *testing.T) {
 	})
 }
 
+// A write buffer that is full after some dozens of writes.
+func TestBackendWithFullBuffer(t *testing.T) {
+	memory, err := pebble.NewMemory(pebble.MemoryOptions{Size: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(memory.Close)
+	backendtest.Run(t, func(t testing.TB, groups keygroup.Range, clock backend.Clock) backend.Keyed[string] {
+		b := openAt(t, filepath.Join(t.TempDir(), "db"), memory, groups, clock)
+		b.LimitBuffer(6000)
+		return b
+	}, nil)
+}
+
 func limits(t *testing.T) backendtest.Limits {
 	t.Helper()
 	memory, err := pebble.NewMemory(pebble.MemoryOptions{Size: 16 << 20})

@@ -38,7 +38,7 @@ func (t *timers[K, N]) put(key []byte) error {
 		t.b.timers.Insert(string(key))
 		return nil
 	}
-	return t.b.set(key, nil)
+	return t.b.db.Set(key, nil, pebble.NoSync)
 }
 
 func (t *timers[K, N]) remove(key []byte) error {
@@ -46,7 +46,7 @@ func (t *timers[K, N]) remove(key []byte) error {
 		t.b.timers.Delete(string(key))
 		return nil
 	}
-	return t.b.delete(key)
+	return t.b.db.Delete(key, pebble.NoSync)
 }
 
 // from yields the keys of timers of a key group from one on, valid until the next.

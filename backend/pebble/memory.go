@@ -48,6 +48,8 @@ type share struct {
 	m    *Memory
 	size int64
 	db   *pebble.DB // nil until it is opened
+	used int64      // of the write buffer in front of the database, in bytes
+	free []func()   // gives their place in the cache back
 }
 
 // resolve fills in what is not set, and refuses what can't be.
@@ -138,13 +140,32 @@ func (s *share) leave() {
 	if _, ok := s.m.shares[s]; ok {
 		delete(s.m.shares, s)
 		s.m.free += s.size
+		for _, free := range s.free {
+			free()
+		}
 	}
 }
 
-// buffer is the size of one of n write buffers. While n are filled or written, a
-// reader may hold one that is written already, so that the share is divided by one more.
+// reserve takes place in the cache for the write buffer in front of the database.
+func (s *share) reserve(bytes int) {
+	free := s.m.cache.Reserve(bytes)
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.used += int64(bytes)
+	s.free = append(s.free, free)
+}
+
+// buffered is what reserve took.
+func (s *share) buffered() int64 {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.used
+}
+
+// buffer is the size of one of n write buffers. While one is filled and the others are written, a
+// reader may hold one that is written already, and the database has one of its own for timers, so that the share is divided by two more.
 func (s *share) buffer(n int, most int64) (int64, error) {
-	size := min(s.size/int64(n+1), most)
+	size := min(s.size/int64(n+2), most)
 	if size < minBuffer {
 		return 0, fmt.Errorf("%d write buffers in %d bytes, at most %d each: one must have %d", n, s.size, most, minBuffer)
 	}
@@ -175,7 +196,7 @@ func (m *Memory) Usage() Usage {
 			continue
 		}
 		metrics := s.db.Metrics()
-		u.WriteBuffers += int64(metrics.MemTable.Size + metrics.MemTable.ZombieSize)
+		u.WriteBuffers += s.used + int64(metrics.MemTable.Size+metrics.MemTable.ZombieSize)
 		u.Files = metrics.FileCache.Size // the same of all
 	}
 	return u

@@ -58,7 +58,7 @@ func metrics() []metric {
 		{"compaction-write-bytes", "", "Bytes written by compactions.", true, func(m p, _ e) float64 {
 			return levels(m, func(l *pebble.LevelMetrics) uint64 { return l.TableBytesCompacted })
 		}},
-		{"cur-size-all-mem-tables", "bytes", "Write buffers that are not written to files yet.", false, func(m p, _ e) float64 { return float64(m.MemTable.Size) }},
+		{"cur-size-all-mem-tables", "bytes", "Write buffers that are not written to files yet.", false, func(m p, e e) float64 { return float64(m.MemTable.Size) + float64(e.buffer()) }},
 		{"estimate-live-data-size", "bytes", "Live files without what deletions in them would free.", false, func(m p, _ e) float64 {
 			g := &m.Table.Garbage
 			return max(0, levels(m, liveSize)-float64(g.PointDeletionsBytesEstimate)-float64(g.RangeDeletionsBytesEstimate))
@@ -73,8 +73,8 @@ func metrics() []metric {
 		{"num-running-compactions", "", "Compactions under way.", false, func(m p, _ e) float64 { return float64(m.Compact.NumInProgress) }},
 		{"num-running-flushes", "", "Flushes under way.", false, func(m p, _ e) float64 { return float64(m.Flush.NumInProgress) }},
 		{"num-snapshots", "", "Snapshots of the database that are held.", false, func(m p, _ e) float64 { return float64(m.Snapshots.Count) }},
-		{"size-all-mem-tables", "bytes", "Write buffers, with those that are still read or kept to be filled again.", false, func(m p, _ e) float64 {
-			return float64(m.MemTable.Size + m.MemTable.ZombieSize)
+		{"size-all-mem-tables", "bytes", "Write buffers, with those that are still read or kept to be filled again.", false, func(m p, e e) float64 {
+			return float64(m.MemTable.Size+m.MemTable.ZombieSize) + float64(e.buffer())
 		}},
 		{"stall-micros", "", "Seconds that writes waited.", true, func(_ p, e e) float64 { return e.stalled().Seconds() }},
 		{"total-sst-files-size", "bytes", "Files, with those that are not of the current version any more.", false, func(m p, _ e) float64 {
@@ -129,6 +129,7 @@ func (m *metric) fullName() string {
 // events are what Pebble tells only when it happens.
 type events struct {
 	capacity int64
+	buffer   func() int64 // bytes of the write buffer in front of the database
 	errors   atomic.Int64
 	since    atomic.Int64 // when writes began to wait, by the clock of events; 0 if they don't
 	waited   atomic.Int64 // nanoseconds, without those since then
@@ -171,9 +172,9 @@ type collector struct {
 }
 
 // newCollector makes the collector of a database that is about to be opened; nil if nothing is to be shown.
-func newCollector(o MetricsOptions, capacity int64) (*collector, error) {
+func newCollector(o MetricsOptions, s *share) (*collector, error) {
 	all := metrics()
-	c := &collector{to: o.Registerer, events: events{capacity: capacity, start: time.Now()}}
+	c := &collector{to: o.Registerer, events: events{capacity: s.m.o.Size, buffer: s.buffered, start: time.Now()}}
 	labels := prometheus.Labels{"operator": o.Operator, "subtask": strconv.Itoa(o.Subtask), "backend": o.Backend}
 	for i, name := range o.Names {
 		at := slices.IndexFunc(all, func(m metric) bool { return m.name == name })

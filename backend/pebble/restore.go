@@ -86,6 +86,9 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 
 // isEmpty gives an error if something was written, which restored entries might replace.
 func (b *Backend[K]) isEmpty() error {
+	if err := b.flushAll(); err != nil {
+		return err
+	}
 	it, err := b.db.NewIter(nil)
 	if err != nil {
 		return err

@@ -85,6 +85,9 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 	case o.Format == backend.FormatIncremental && o.Savepoint:
 		return nil, errors.New("a savepoint can't be incremental: a canonical one is what every backend restores")
 	}
+	if err := b.flush(); err != nil {
+		return nil, err
+	}
 	s := &snapshot{
 		header: backend.KeyedHeader{Version: backend.KeyedVersion, Compressed: o.Compress, Key: b.key.Snapshot()},
 		states: slices.Clone(b.states), now: b.now(), live: &b.live, timers: b.timers.Copy(),

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 
@@ -124,6 +125,9 @@ func (s *list[K, N, V]) Get() (v []V, err error) {
 
 func readList[V any](in *serializer.Input, b []byte, c serializer.Codec[V]) ([]V, error) {
 	var v []V
+	if n := c.Len(); n > 0 && len(b) > 0 {
+		v = make([]V, 0, (len(b)+1)/(n+1))
+	}
 	in.Reset(b)
 	for i := 0; !in.AtEnd() && in.Err() == nil; i++ {
 		if i > 0 {
@@ -185,17 +189,14 @@ func (s *list[K, N, V]) Merge(target N, sources ...N) error {
 		if err != nil {
 			return err
 		}
-		var to []byte
+		var list []byte // a copy, as what is read is valid until the next write
 		ok, err := s.read(at, func(b []byte) error {
-			to = s.appendAt(to[:0], target)
-			if err := s.out.Err(); err != nil {
-				return err
-			}
-			if err := s.b.checkKey("key and namespace", len(to)-prefixLen); err != nil {
-				return err
-			}
-			return s.b.merge(to, b)
+			list = bytes.Clone(b)
+			return nil
 		})
+		if err == nil && ok {
+			err = s.addTo(target, list)
+		}
 		if err == nil && ok {
 			err = s.Clear()
 		}
@@ -204,6 +205,18 @@ func (s *list[K, N, V]) Merge(target N, sources ...N) error {
 		}
 	}
 	return nil
+}
+
+// addTo adds to the list of another namespace.
+func (s *list[K, N, V]) addTo(target N, list []byte) error {
+	to := s.appendAt(nil, target)
+	if err := s.out.Err(); err != nil {
+		return s.wrap(err)
+	}
+	if err := s.b.checkKey("key and namespace", len(to)-prefixLen); err != nil {
+		return s.wrap(err)
+	}
+	return s.wrap(s.b.merge(to, list))
 }
 
 // OpenMap opens a map state.
@@ -315,7 +328,10 @@ func (s *mapState[K, N, U, V]) iterate() (*pebble.Iterator, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	it, err := s.b.walk(s.b.db, append([]byte(nil), at...), after(at))
+	if err := s.b.flushState(s.no); err != nil {
+		return nil, 0, s.wrap(err)
+	}
+	it, err := s.b.walk(append([]byte(nil), at...), after(at))
 	return it, len(at), s.wrap(err)
 }
 
@@ -377,21 +393,19 @@ func (s *mapState[K, N, U, V]) Clear() error {
 	if err != nil {
 		return err
 	}
-	batch := s.b.db.NewBatch()
-	defer func() { _ = batch.Close() }()
 	n := 0
 	for ok := it.First(); ok && n < clearByRange; ok = it.Next() {
-		if err := batch.Delete(it.Key(), nil); err != nil {
+		if err := s.b.delete(it.Key()); err != nil {
 			_ = s.b.end(it)
 			return s.wrap(err)
 		}
 		n++
 	}
-	if err := s.b.end(it); err != nil || n == 0 {
+	if err := s.b.end(it); err != nil || n < clearByRange {
 		return s.wrap(err)
 	}
-	if n == clearByRange {
-		return s.wrap(s.b.db.DeleteRange(s.joined, after(s.joined), pebble.NoSync))
+	if err := s.b.flushAll(); err != nil {
+		return s.wrap(err)
 	}
-	return s.wrap(batch.Commit(pebble.NoSync))
+	return s.wrap(s.b.db.DeleteRange(s.joined, after(s.joined), pebble.NoSync))
 }

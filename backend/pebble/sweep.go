@@ -39,7 +39,7 @@ func (s *sweep) renumber(no int) {
 
 // step goes on by some entries. The way from one key group to the next is a step, too, so that
 // an access to a state of few entries does not walk through all key groups.
-func (s *sweep) step(db *pebble.DB, now int64) error {
+func (s *sweep) step(db *store, now int64) error {
 	s.trim.now = now
 	for range s.n {
 		if err := s.look(db); err != nil {
@@ -50,9 +50,13 @@ func (s *sweep) step(db *pebble.DB, now int64) error {
 	return nil
 }
 
-func (s *sweep) look(db *pebble.DB) error {
+func (s *sweep) look(db *store) error {
 	if s.it == nil {
-		it, err := db.NewIter(nil)
+		// What is only in the buffer has to be seen, too.
+		if err := db.flushState(s.no); err != nil {
+			return err
+		}
+		it, err := db.db.NewIter(nil)
 		if err != nil {
 			return err
 		}
@@ -91,25 +95,26 @@ func (s *sweep) look(db *pebble.DB) error {
 }
 
 // clean removes what has expired of an entry that the view has with this value. What counts is its value now.
-func (s *sweep) clean(db *pebble.DB, key, value []byte) error {
+func (s *sweep) clean(db *store, key, value []byte) error {
 	if live, ok, err := s.trim.live(value); err != nil || ok && len(live) == len(value) {
 		return err
 	}
-	is, closer, err := db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	var live []byte // of a list, whose elements the trimmer has copied
+	var some, all bool
+	there, err := db.get(key, func(is []byte) (err error) {
+		live, some, err = s.trim.live(is)
+		all = len(live) == len(is)
 		return err
-	}
-	defer closer.Close()
-	switch live, ok, err := s.trim.live(is); {
+	})
+	switch {
+	case errors.Is(err, backend.ErrTooLarge):
+		return nil // who reads it is told
 	case err != nil:
 		return err
-	case !ok:
-		return db.Delete(key, pebble.NoSync)
-	case len(live) < len(is):
-		return db.Set(key, live, pebble.NoSync)
+	case there && !some:
+		return db.delete(key)
+	case there && !all:
+		return db.set(key, live)
 	}
 	return nil
 }

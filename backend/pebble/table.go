@@ -2,10 +2,7 @@ package pebble
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/serializer"
@@ -44,7 +41,7 @@ func (t *table[K, N]) at() ([]byte, error) {
 		return nil, t.b.noKey()
 	}
 	if t.sweep != nil {
-		if err := t.sweep.step(t.b.db, t.b.now()); err != nil {
+		if err := t.sweep.step(t.b.store, t.b.now()); err != nil {
 			return nil, t.wrap(fmt.Errorf("clean up: %w", err))
 		}
 	}
@@ -85,21 +82,11 @@ func (t *table[K, N]) Clear() error {
 
 // read gives a value to f, whose argument is valid while it runs; false if there is none.
 func (t *table[K, N]) read(at []byte, f func([]byte) error) (bool, error) {
-	v, closer, err := t.b.db.Get(at)
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
-		return false, nil
-	case err != nil:
-		return false, t.wrap(err)
-	}
-	if err = backend.CheckSize("a value", len(v), t.b.o.MaxSize); err == nil {
-		err = f(v)
-	}
-	_ = closer.Close() // gives memory back, no more
+	ok, err := t.b.get(at, f)
 	if err != nil {
 		return false, t.wrap(err)
 	}
-	return true, nil
+	return ok, nil
 }
 
 // set writes what t.out holds.

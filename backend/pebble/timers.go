@@ -277,7 +277,7 @@ func (t *timers[K, N]) All() iter.Seq2[serializer.TimerValue[K, N], error] {
 		}
 		for g := t.b.groups.Start; g <= t.b.groups.End; g++ {
 			stopped := false
-			err := t.b.scan(t.b.db, t.no, g, func(_ *backend.Entry, at []byte) error {
+			err := t.b.scan(t.no, g, func(_ *backend.Entry, at []byte) error {
 				v, err := t.decode(at)
 				if err == nil && !yield(v, nil) {
 					stopped, err = true, errStop

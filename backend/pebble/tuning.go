@@ -148,23 +148,27 @@ func (t Tuning) resolve() (Tuning, error) {
 	return t, nil
 }
 
-// options are those of a database that has a share of the memory.
-func (t Tuning) options(s *share, filter *stateFilter, to *slog.Logger) (*pebble.Options, error) {
+// ownPart is which part of a write buffer those have that the database fills itself, with timers and with what is flushed before there is much of it.
+const ownPart = 4
+
+// options are those of a database that has a share of the memory, with the size of the write buffer in front of it.
+func (t Tuning) options(s *share, filter *stateFilter, to *slog.Logger) (*pebble.Options, int, error) {
 	t, err := t.resolve()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	buffer, err := s.buffer(t.WriteBuffers, t.WriteBuffer)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	own := max(buffer/ownPart, minBuffer)
 	o := &pebble.Options{
 		Cache:                       s.m.cache,
 		FileCache:                   s.m.files,
 		DisableWAL:                  true,
 		FormatMajorVersion:          pebble.FormatNewest,
-		MemTableSize:                uint64(buffer),
-		MemTableStopWritesThreshold: t.WriteBuffers,
+		MemTableSize:                uint64(own),
+		MemTableStopWritesThreshold: int(max(2, buffer*int64(t.WriteBuffers-1)/own)),
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       64,
 		LBaseMaxBytes:               t.LevelBase,
@@ -188,7 +192,7 @@ func (t Tuning) options(s *share, filter *stateFilter, to *slog.Logger) (*pebble
 		}
 	}
 	o.EnsureDefaults()
-	return o, nil
+	return o, int(buffer), nil
 }
 
 // StateOptions are what may be set of one state. All states are in one database,

@@ -56,7 +56,7 @@ func TestConfigureState(t *testing.T) {
 			}
 		}
 	}
-	if err := b.DB().Flush(); err != nil {
+	if err := b.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	for n, v := range states {
