@@ -120,12 +120,17 @@ func checkOpened(t *testing.T, c *circle, a flinkAnswer) int {
 
 func operatorOf(t *testing.T, s *metadata.Snapshot, uid string) *metadata.Operator {
 	t.Helper()
+	return operatorWithID(t, s, metadata.UIDHash(uid))
+}
+
+func operatorWithID(t *testing.T, s *metadata.Snapshot, id metadata.OperatorID) *metadata.Operator {
+	t.Helper()
 	for i := range s.Operators {
-		if s.Operators[i].ID == metadata.UIDHash(uid) {
+		if s.Operators[i].ID == id {
 			return &s.Operators[i]
 		}
 	}
-	t.Fatalf("no operator %s", uid)
+	t.Fatalf("no operator %s", id)
 	return nil
 }
 

@@ -43,6 +43,8 @@ type circle struct {
 	parallelism             int      // of Flink
 
 	dir    string
+	shared string // directory for files that checkpoints share
+	id     int64  // of the checkpoint; 0 means 1
 	random *rand.Rand
 	parts  map[string]circlePart // by uid; nil means all but the large one
 	wrote  *metadata.Snapshot
@@ -87,51 +89,72 @@ func openGo[K comparable](t *testing.T, kind string, key serializer.Codec[K], ha
 
 // keyedPart is a circlePart with keyed state.
 type keyedPart[K, N comparable] struct {
-	op    circleOperator[K, N]
-	model circleModel
+	op       circleOperator[K, N]
+	model    circleModel
+	subtasks []*circleStates[K, N]
+	clock    int64 // of the subtasks
 }
 
 func (p *keyedPart[K, N]) write(t *testing.T, c *circle, parallelism int) metadata.Operator {
 	t.Helper()
-	fail := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", p.op.uid, err)
-		}
-	}
-	clock := c.now
-	var subtasks []*circleStates[K, N]
-	for i := range parallelism {
-		b := openGo(t, c.goBackend, p.op.key, p.op.hash, c.max, keygroup.RangeOf(i, c.max, parallelism), func() int64 { return clock })
-		s, err := p.op.open(b)
-		fail(err)
-		subtasks = append(subtasks, s)
-	}
-	p.model = circleModel{}
-	r := c.random
+	p.open(t, c, parallelism)
 	const steps = 3000
-	for step := range steps {
-		i, j := r.IntN(p.op.keys), r.IntN(len(p.op.namespaces))
+	p.step(t, c, steps/3, true)
+	p.step(t, c, steps*2/3, false)
+	op := p.snapshot(t, c)
+	for _, s := range p.subtasks {
+		p.fail(t, s.b.Close())
+	}
+	return op
+}
+
+func (p *keyedPart[K, N]) fail(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", p.op.uid, err)
+	}
+}
+
+// open opens empty backends.
+func (p *keyedPart[K, N]) open(t *testing.T, c *circle, parallelism int) {
+	t.Helper()
+	p.subtasks, p.model = nil, circleModel{}
+	for i := range parallelism {
+		b := openGo(t, c.goBackend, p.op.key, p.op.hash, c.max, keygroup.RangeOf(i, c.max, parallelism), func() int64 { return p.clock })
+		s, err := p.op.open(b)
+		p.fail(t, err)
+		p.subtasks = append(p.subtasks, s)
+	}
+}
+
+// step changes state and model at random; what is old has no values with time to live in the model.
+func (p *keyedPart[K, N]) step(t *testing.T, c *circle, steps int, old bool) {
+	t.Helper()
+	if p.clock = c.now; old {
+		p.clock -= 2 * lifetime.Milliseconds()
+	}
+	for range steps {
+		i, j := c.random.IntN(p.op.keys), c.random.IntN(len(p.op.namespaces))
 		if i%10 == 9 {
 			continue // keys without state
 		}
-		old := step < steps/3
-		if clock = c.now; old {
-			clock -= 2 * lifetime.Milliseconds()
-		}
-		for _, s := range subtasks { // that of the key
+		for _, s := range p.subtasks { // that of the key
 			if s.at(i, j) == nil {
-				fail(s.randomStep(r, old, p.model.at(i, j), j))
+				p.fail(t, s.randomStep(c.random, old, p.model.at(i, j), j))
 			}
 		}
 	}
-	op := metadata.Operator{ID: metadata.UIDHash(p.op.uid), Parallelism: int32(parallelism), MaxParallelism: int32(c.max)}
-	for i, s := range subtasks {
-		view, err := s.b.Snapshot(1, c.o)
-		fail(err)
+}
+
+// snapshot writes the state.
+func (p *keyedPart[K, N]) snapshot(t *testing.T, c *circle) metadata.Operator {
+	t.Helper()
+	op := metadata.Operator{ID: metadata.UIDHash(p.op.uid), Parallelism: int32(len(p.subtasks)), MaxParallelism: int32(c.max)}
+	for i, s := range p.subtasks {
+		view, err := s.b.Snapshot(c.number(), c.o)
+		p.fail(t, err)
 		h, err := view.Write(t.Context(), c.target())
-		fail(err)
-		fail(s.b.Close())
+		p.fail(t, err)
 		op.Subtasks = append(op.Subtasks, metadata.Subtask{Index: int32(i), State: &metadata.SubtaskState{ManagedKeyed: h, RawKeyed: view.Raw()}})
 	}
 	return op
@@ -261,26 +284,35 @@ func (p *keyedPart[K, N]) checkTimes(t *testing.T, c *circle, kind string, b bac
 }
 
 func (c *circle) target() backend.Target {
-	return backend.Target{FS: localFiles, Dir: filepath.ToSlash(c.dir), InlineBelow: -1, Absolute: c.absolute}
+	return backend.Target{FS: localFiles, Dir: filepath.ToSlash(c.dir), InlineBelow: -1, Absolute: c.absolute, Shared: filepath.ToSlash(c.shared)}
 }
+
+func (c *circle) number() int64 { return cmp.Or(c.id, 1) }
 
 var localFiles = storage.NewLocal(storage.LocalOptions{})
 
 // write writes the snapshot for a version of Flink.
 func (c *circle) write(t *testing.T, v flink) {
 	t.Helper()
+	var operators []metadata.Operator
+	for _, uid := range slices.Sorted(maps.Keys(c.parts)) {
+		operators = append(operators, c.parts[uid].write(t, c, cmp.Or(c.goParallelism, 2)))
+	}
+	c.assemble(t, v, operators)
+}
+
+// assemble writes the metadata.
+func (c *circle) assemble(t *testing.T, v flink, operators []metadata.Operator) {
+	t.Helper()
 	kinds := map[backend.Format]metadata.Kind{
 		backend.FormatCanonical: metadata.KindCanonicalSavepoint, backend.FormatFull: metadata.KindCheckpoint, backend.FormatRocksDB: metadata.KindNativeSavepoint,
+		backend.FormatIncremental: metadata.KindCheckpoint,
 	}
-	s := &metadata.Snapshot{Version: metadata.Version4, CheckpointID: 1, Properties: metadata.PropertiesOf(kinds[c.o.Format])}
+	c.wrote = &metadata.Snapshot{Version: metadata.Version4, CheckpointID: c.number(), Properties: metadata.PropertiesOf(kinds[c.o.Format]), Operators: operators}
 	if v != "1.20.5" {
-		s.Version = metadata.Version6
+		c.wrote.Version = metadata.Version6
 	}
-	for _, uid := range slices.Sorted(maps.Keys(c.parts)) {
-		s.Operators = append(s.Operators, c.parts[uid].write(t, c, cmp.Or(c.goParallelism, 2)))
-	}
-	c.wrote = s
-	if err := c.target().WriteMetadata(t.Context(), s); err != nil {
+	if err := c.target().WriteMetadata(t.Context(), c.wrote); err != nil {
 		t.Fatal(err)
 	}
 }
