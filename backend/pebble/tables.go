@@ -74,12 +74,19 @@ func (b *Backend[K]) openDatabase(ctx context.Context, files backend.Files, h *m
 			}
 		}
 	}
-	if d.version == nil {
+	switch {
+	case d.version == nil:
 		return nil, fmt.Errorf("%s is not among the files: %w", manifestFile, serializer.ErrCorrupt)
+	case d.version.comparer != foreign:
+		return nil, fmt.Errorf("%s: it is of a database with the order %q: %w", manifestFile, d.version.comparer, serializer.ErrCorrupt)
 	}
 	streams := map[string]metadata.Stream{}
 	for _, f := range h.Shared {
 		streams[f.LocalName.String()] = f.Stream
+	}
+	// A manifest that lost its end would be one of less state.
+	if n := len(d.version.files()); n != len(streams) {
+		return nil, fmt.Errorf("%s: it has %d tables, and the checkpoint %d: %w", manifestFile, n, len(streams), serializer.ErrCorrupt)
 	}
 	d.version = d.version.clip(appendPrefix(nil, d.groups.Start, 0), after(appendPrefix(nil, d.groups.End, 1<<16-1)))
 	for number, size := range d.version.files() {

@@ -175,6 +175,8 @@ func (t Tuning) options(s *share, filter *stateFilter, to *slog.Logger) (*pebble
 		CompactionConcurrencyRange:  func() (int, int) { return 1, t.Threads },
 		Logger:                      logger{to},
 	}
+	// Damage is an error of what reads it; by default it would end the process.
+	o.AddEventListener(pebble.EventListener{DataCorruption: func(i pebble.DataCorruptionInfo) { o.Logger.Errorf("%s", i) }})
 	filter.FilterPolicy = bloom.FilterPolicy(t.BloomBits)
 	for i := range o.Levels {
 		l := &o.Levels[i]
