@@ -10,7 +10,7 @@ FUZZTIME   ?= 40000x
 # The tests of interop spend their time in the JVM; the race detector has nothing to find there.
 RACE_PKGS  = $$($(GO) list ./... | grep -v /interop)
 
-.PHONY: all bin check fmt vet lint test race large fuzz golden bench bench-flink bench-audit interop interop-build
+.PHONY: all bin check fmt vet lint test race large fuzz golden bench bench-flink bench-restore bench-audit interop interop-build
 
 all: bin check
 
@@ -60,6 +60,11 @@ bench-flink:
 	interop/bench/run-metadata.sh
 	interop/bench/run-state.sh
 	interop/bench/run-backend.sh
+	interop/bench/run-incremental.sh
+
+# From local copies beside an S3 server; with the variables of .ci/s3-servers.
+bench-restore:
+	interop/bench/run-restore.sh
 
 # A million files beside find and rclone; on S3, too, with the variables of .ci/s3-servers.
 bench-audit:

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/drey-state/drey/backend/backendtest"
 	"github.com/drey-state/drey/backend/heap"
 	"github.com/drey-state/drey/backend/pebble"
+	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/state"
@@ -36,13 +38,21 @@ type backendLine struct {
 	CPU       float64 `json:"cpu_s"`
 	ThreadCPU float64 `json:"thread_cpu_s"`
 	MB        float64 `json:"mb,omitempty"`
-	PeakMB    float64 `json:"peak_mb,omitempty"` // resident set of the process so far
-	N         int     `json:"n"`
-	Flink     string  `json:"flink,omitempty"`
-	Java      string  `json:"java,omitempty"`
-	GC        string  `json:"gc,omitempty"`
-	Go        string  `json:"go,omitempty"`
-	Load1     float64 `json:"load1"`
+	// Of an incremental checkpoint: what it wrote, and all that it has.
+	UploadedMB float64 `json:"uploaded_mb,omitempty"`
+	StateMB    float64 `json:"state_mb,omitempty"`
+	KeyGroups  string  `json:"key_groups,omitempty"` // of a restore
+	// Files are how many a checkpoint has.
+	Files   int     `json:"files,omitempty"`
+	FileMB  int     `json:"file_mb,omitempty"` // of tables, if not the default
+	WallMin float64 `json:"wall_min,omitempty"`
+	PeakMB  float64 `json:"peak_mb,omitempty"` // resident set of the process so far
+	N       int     `json:"n"`
+	Flink   string  `json:"flink,omitempty"`
+	Java    string  `json:"java,omitempty"`
+	GC      string  `json:"gc,omitempty"`
+	Go      string  `json:"go,omitempty"`
+	Load1   float64 `json:"load1"`
 }
 
 // threadLap is what a lap took, in seconds; thread is the CPU time of the measuring thread alone.
@@ -90,17 +100,19 @@ type backends struct {
 	n          int
 }
 
-func (o *backends) open() (backend.Keyed[int64], error) {
+func (o *backends) open() (backend.Keyed[int64], error) { return o.openFor(backendtest.All) }
+
+func (o *backends) openFor(groups keygroup.Range) (backend.Keyed[int64], error) {
 	switch o.kind {
 	case "heap":
-		return heap.Open(serializer.ForLong(), heap.Options[int64]{MaxParallelism: backendtest.MaxParallelism, KeyGroups: backendtest.All})
+		return heap.Open(serializer.ForLong(), heap.Options[int64]{MaxParallelism: backendtest.MaxParallelism, KeyGroups: groups})
 	case "pebble":
 		dir, err := filepath.Abs(filepath.Join(o.work, fmt.Sprintf("backend-%d-%d", os.Getpid(), o.n)))
 		if err != nil {
 			return nil, err
 		}
 		o.n++
-		return pebble.Open(serializer.ForLong(), pebble.Options[int64]{MaxParallelism: backendtest.MaxParallelism, KeyGroups: backendtest.All, Dir: dir})
+		return pebble.Open(serializer.ForLong(), pebble.Options[int64]{MaxParallelism: backendtest.MaxParallelism, KeyGroups: groups, Dir: dir})
 	}
 	return nil, fmt.Errorf("no such backend: %s", o.kind)
 }
@@ -145,8 +157,8 @@ type snapBench struct {
 
 func (s *snapBench) valueOf(k int64) int64 { return k*31 + 7 }
 
-func (s *snapBench) start() (backend.Keyed[int64], backend.Value[struct{}, int64], error) {
-	b, err := s.open()
+func (s *snapBench) start(groups keygroup.Range) (backend.Keyed[int64], backend.Value[struct{}, int64], error) {
+	b, err := s.openFor(groups)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,21 +166,29 @@ func (s *snapBench) start() (backend.Keyed[int64], backend.Value[struct{}, int64
 	return b, v, err
 }
 
+// put sets every so many keys; change is added to their values.
+func (s *snapBench) put(b backend.Keyed[int64], v backend.Value[struct{}, int64], every, change int64) error {
+	for k := int64(0); k < s.keys; k += every {
+		if err := b.SetKey(k); err != nil {
+			return err
+		}
+		if err := v.Set(s.valueOf(k) + change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // run fills a backend, and measures each format: a snapshot, and the restore from it.
 func (s *snapBench) run(ctx context.Context) error {
 	runtime.LockOSThread()
-	b, v, err := s.start()
+	b, v, err := s.start(backendtest.All)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = b.Close() }()
-	for k := range s.keys {
-		if err := b.SetKey(k); err != nil {
-			return err
-		}
-		if err := v.Set(s.valueOf(k)); err != nil {
-			return err
-		}
+	if err := s.put(b, v, 1, 0); err != nil {
+		return err
 	}
 	formats := []struct {
 		what   string
@@ -218,7 +238,7 @@ func (s *snapBench) measure(ctx context.Context, b backend.Keyed[int64], what st
 	}
 	for i := range s.laps + 1 {
 		runtime.GC()
-		l, err := s.restore(ctx, backend.Files{FS: fsys, Dir: "file:" + dir}, handle)
+		l, err := s.restore(ctx, backend.Files{FS: fsys, Dir: "file:" + dir}, handle, backendtest.All, 0)
 		if err != nil {
 			return fmt.Errorf("restore: %w", err)
 		}
@@ -243,12 +263,12 @@ func (s *snapBench) measure(ctx context.Context, b backend.Keyed[int64], what st
 	return os.RemoveAll(dir)
 }
 
-// restore measures a restore, and checks some of the values.
-func (s *snapBench) restore(ctx context.Context, files backend.Files, h metadata.Keyed) (threadLap, error) {
+// restore measures a restore of key groups, and checks some of the values, to which change was added.
+func (s *snapBench) restore(ctx context.Context, files backend.Files, h metadata.Keyed, groups keygroup.Range, change int64) (threadLap, error) {
 	var b backend.Keyed[int64]
 	var v backend.Value[struct{}, int64]
 	l, err := timed(func() (err error) {
-		if b, v, err = s.start(); err != nil {
+		if b, v, err = s.start(groups); err != nil {
 			return err
 		}
 		return b.Restore(ctx, files, backend.Handles{Managed: []metadata.Keyed{h}})
@@ -257,10 +277,12 @@ func (s *snapBench) restore(ctx context.Context, files backend.Files, h metadata
 		return l, err
 	}
 	for k := int64(0); k < s.keys; k += s.keys/1000 + 1 {
-		if err := b.SetKey(k); err != nil {
+		if err := b.SetKey(k); errors.Is(err, backend.ErrKeyGroup) {
+			continue
+		} else if err != nil {
 			return l, err
 		}
-		if got, ok, err := v.Get(); err != nil || !ok || got != s.valueOf(k) {
+		if got, ok, err := v.Get(); err != nil || !ok || got != s.valueOf(k)+change {
 			return l, fmt.Errorf("key %d: %d, %v, %w", k, got, ok, err)
 		}
 	}

@@ -34,6 +34,10 @@ const usage = `usage: bench meta SECONDS FILE...   load, map and store these _me
        bench state heap|pebble WORKDIR REGEX LAPS CALLS   state access on a backend, in laps of that many calls
        bench snap heap|pebble WORKDIR KEYS LAPS   snapshots and restores of a backend
        bench backend-table LINES...    the Markdown tables of run-backend.sh
+       bench incremental WORKDIR KEYS LAPS   incremental checkpoints, and restores from them
+       bench incremental-table LINES...   the Markdown tables of run-incremental.sh
+       bench restore WORKDIR ENDPOINT S3-URI MB LAPS TABLE-MB   restores of a state from a local copy, from S3, from a canonical savepoint; 0 is the default
+       bench restore-table LINES...    the Markdown table of run-restore.sh
        bench depot [OPTIONS] ROOT      make a tree of checkpoints, on local disk or S3; -h for the options
        bench audit [OPTIONS] DREY ROOT measure drey audit and drey gc on such a tree, beside bare listings`
 
@@ -92,6 +96,24 @@ func run(args []string) error {
 		return s.run(context.Background())
 	case len(args) >= 2 && args[0] == "backend-table":
 		return backendTable(os.Stdout, args[1:])
+	case len(args) == 4 && args[0] == "incremental":
+		n, err := numbers(args[2:])
+		if err != nil {
+			return err
+		}
+		s := incrementalBench{snapBench{backends: backends{kind: "pebble", work: args[1]}, keys: int64(n[0]), laps: n[1]}}
+		return s.run(context.Background())
+	case len(args) >= 2 && args[0] == "incremental-table":
+		return incrementalTable(os.Stdout, args[1:])
+	case len(args) == 7 && args[0] == "restore":
+		n, err := numbers(args[4:])
+		if err != nil {
+			return err
+		}
+		s := restoreBench{work: args[1], endpoint: args[2], dir: args[3], mb: n[0], laps: n[1], fileMB: n[2]}
+		return s.run(context.Background())
+	case len(args) >= 2 && args[0] == "restore-table":
+		return restoreTable(os.Stdout, args[1:])
 	case len(args) >= 1 && args[0] == "audit":
 		return benchAudit(args[1:])
 	case len(args) >= 1 && args[0] == "depot":
