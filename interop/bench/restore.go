@@ -223,8 +223,11 @@ func restoreTable(w io.Writer, files []string) error {
 			size = strconv.Itoa(k.fileMB)
 		}
 		for _, what := range []string{"local copy", "S3", "canonical savepoint"} {
-			l := all[k][what]
-			fmt.Fprintf(w, "| %.0f | %s | %d | %s | %.3f | %.3f | %s | %s |\n", k.mb, size, l.Files, what, l.CPU, l.WallMin, times(l.CPU/local.CPU), times(l.WallMin/local.WallMin))
+			l, n := all[k][what], ""
+			if l.Files > 0 {
+				n = strconv.Itoa(l.Files)
+			}
+			fmt.Fprintf(w, "| %.0f | %s | %s | %s | %.3f | %.3f | %s | %s |\n", k.mb, size, n, what, l.CPU, l.WallMin, times(l.CPU/local.CPU), times(l.WallMin/local.WallMin))
 		}
 	}
 	return nil
