@@ -10,7 +10,7 @@ FUZZTIME   ?= 40000x
 # The tests of interop spend their time in the JVM; the race detector has nothing to find there.
 RACE_PKGS  = $$($(GO) list ./... | grep -v /interop)
 
-.PHONY: all bin check fmt vet lint test race large fuzz golden bench bench-flink bench-restore bench-audit interop interop-build
+.PHONY: all bin check fmt vet lint test race large soak fuzz golden bench bench-flink bench-restore bench-audit interop interop-build
 
 all: bin check
 
@@ -41,6 +41,10 @@ race:
 # Values, lists and keys near 2^31 bytes, one after the other: takes 16 GiB of memory.
 large:
 	DREY_LARGE=1 $(GO) test -count=1 -p 1 -timeout 60m -run TestLarge -v ./backend/heap ./backend/pebble
+
+# 500 checkpoints of a million keys, with everything that can happen to a job; see TestSoak.
+soak:
+	DREY_SOAK=1 $(GO) test -count=1 -timeout 60m -run '^TestSoak$$' -v ./tools
 
 # Every fuzz target for a short while, from the checked-in seeds.
 fuzz:

@@ -1,0 +1,1016 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/backend/pebble"
+	"github.com/drey-state/drey/incremental"
+	"github.com/drey-state/drey/keygroup"
+	"github.com/drey-state/drey/localrecovery"
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/serializer"
+	"github.com/drey-state/drey/storage"
+	"github.com/drey-state/drey/storage/storagetest"
+)
+
+// soakGroups is the number of key groups of the operator.
+const soakGroups = 128
+
+var errInjected = errors.New("injected")
+
+// soak is a job on Pebble with incremental checkpoints and local recovery, to which everything happens that can: failures, crashes, other
+// parallelisms, new jobs that claim what another left. What the state must be is one number for each key.
+type soak struct {
+	t       *testing.T
+	d       *rand.Rand
+	keys    int
+	changes float64 // share of the keys between two checkpoints, mostly
+	root    string
+	inner   storage.FS // the disk
+	base    string     // path of all local directories
+	memory  *pebble.Memory
+
+	// The content, and that of all snapshots that there may be by metadata file.
+	tick    uint32
+	content []uint32 // 0 if the key is not there
+	models  map[string][]uint32
+
+	// The job, which survives its process.
+	number     int
+	dir        string
+	sourced    string // what it was restored from
+	mode       incremental.ClaimMode
+	claimed    []string
+	completed  int64 // newest checkpoint
+	savepoints []string
+	ended      []string // directories of jobs before it
+	litter     map[string]bool
+
+	// The process.
+	faulty   *storagetest.Faulty
+	calm     atomic.Bool // no faults
+	mu       sync.Mutex
+	touched  map[string]bool // what it may leave when it crashes
+	c        *incremental.Checkpoints
+	local    *localrecovery.Store
+	sums     bool // local copies are compared with their checksums
+	subtasks []*soakTask
+	opened   int
+	flights  []*soakFlight
+
+	count struct {
+		completed, failed, aborted, subsumed, savepoints, crashes, failovers, restores, failedRestores, jobs, litter int
+		localFiles, remoteFiles, localBytes, remoteBytes, uploaded, full                                             int64
+	}
+}
+
+// soakTask is a subtask as it runs.
+type soakTask struct {
+	b     *pebble.Backend[int64]
+	value backend.Value[struct{}, []byte]
+	maps  backend.Map[struct{}, int32, int64]
+	timer backend.Timers[int64, struct{}]
+	task  *localrecovery.Task
+}
+
+// soakFlight is a checkpoint on its way.
+type soakFlight struct {
+	p         *incremental.Pending
+	savepoint bool
+	content   []uint32
+	gate      chan struct{} // nothing is committed before it is closed
+	open      sync.Once
+	done      sync.WaitGroup
+	states    []metadata.Keyed
+	errs      []error
+}
+
+// release lets the writers commit, and waits for them.
+func (f *soakFlight) release() error {
+	f.open.Do(func() { close(f.gate) })
+	f.done.Wait()
+	return errors.Join(f.errs...)
+}
+
+// gatedFS is a store whose writers wait before they commit.
+type gatedFS struct {
+	storage.FS
+	gate chan struct{}
+}
+
+type gatedWriter struct {
+	storage.Writer
+	gate chan struct{}
+}
+
+func (g gatedFS) Create(ctx context.Context, uri string, o storage.CreateOptions) (storage.Writer, error) {
+	w, err := g.FS.Create(ctx, uri, o)
+	if err != nil {
+		return nil, err
+	}
+	return gatedWriter{w, g.gate}, nil
+}
+
+func (w gatedWriter) Commit() error {
+	<-w.gate
+	return w.Writer.Commit()
+}
+
+// soakValue is the value of a key of some version, which can't be compressed.
+func soakValue(key int64, version uint32) []byte {
+	b := make([]byte, 48)
+	x := uint64(key)<<32 | uint64(version)
+	for i := 0; i < len(b); i += 8 {
+		x += 0x9e3779b97f4a7c15
+		z := (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		binary.LittleEndian.PutUint64(b[i:], z^z>>31)
+	}
+	return b
+}
+
+// Of some keys there are a map and a timer besides.
+func soakMapped(key int64, version uint32) int {
+	if key%8 != 0 || version == 0 {
+		return 0
+	}
+	return int(version % 4)
+}
+
+func soakTimed(key int64) bool { return key%8 == 1 }
+
+func (s *soak) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// excused says that an error is one that the test made, and else ends it.
+func (s *soak) excused(err error) {
+	s.t.Helper()
+	for _, e := range []error{errInjected, storagetest.ErrCrashed, incremental.ErrSubsumed, incremental.ErrAborted} {
+		if errors.Is(err, e) {
+			return
+		}
+	}
+	s.t.Fatal(err)
+}
+
+func (s *soak) chance(p float64) bool { return s.d.Float64() < p }
+
+// start opens the store, the checkpoints and the local copies, as a process that begins.
+func (s *soak) start() {
+	s.t.Helper()
+	o := storagetest.FaultOptions{}
+	if s.chance(0.3) {
+		o.CrashAfter = 50 + s.d.IntN(3000)
+	}
+	s.mu.Lock()
+	s.touched = map[string]bool{}
+	s.mu.Unlock()
+	random, rate := rand.New(rand.NewPCG(s.d.Uint64(), 0)), []float64{0, 0.0003, 0.003, 0.01}[s.d.IntN(4)]
+	o.Inject = func(step storagetest.Step) *storagetest.Fault {
+		if step.Op == "create" {
+			s.mu.Lock()
+			s.touched[storage.Key(step.URI)] = true
+			s.mu.Unlock()
+		}
+		if s.calm.Load() || random.Float64() >= rate {
+			return nil
+		}
+		return &storagetest.Fault{Err: errInjected, Done: random.IntN(2) == 0}
+	}
+	for _, uris := range s.named() {
+		for uri := range uris {
+			s.touched[uri] = true // it may be deleted, if it is the job's
+		}
+	}
+	s.faulty = storagetest.NewFaulty(s.inner, o)
+	var err error
+	s.local, err = localrecovery.Open(localrecovery.Options{
+		Roots: []string{filepath.Join(s.base, "local-a"), filepath.Join(s.base, "local-b")}, Checksums: s.sums,
+	})
+	s.must(err)
+	s.openCheckpoints()
+}
+
+func (s *soak) openCheckpoints() {
+	s.t.Helper()
+	for {
+		var err error
+		s.c, err = incremental.OpenCheckpoints(s.t.Context(), incremental.CheckpointsOptions{
+			FS: s.faulty, Dir: s.dir, Retain: 1 + s.d.IntN(3), RebaseEvery: 10 * s.d.IntN(2), Claimed: s.claimed,
+		})
+		if err == nil {
+			return
+		}
+		s.excused(err)
+		if s.faulty.Crashed() { // before it has begun: another process
+			s.faulty = storagetest.NewFaulty(s.inner, storagetest.FaultOptions{})
+		}
+	}
+}
+
+// named gives for each metadata file that is there what it names, itself included; all must be there.
+func (s *soak) named() map[string]map[string]bool {
+	s.t.Helper()
+	files := s.files()
+	all := map[string]map[string]bool{}
+	for key := range files {
+		if storage.Base(key) != MetadataName {
+			continue
+		}
+		data, err := storage.ReadAll(s.t.Context(), s.inner, key, 0)
+		s.must(err)
+		m, err := metadata.Decode(data)
+		s.must(err)
+		uris := map[string]bool{key: true}
+		for ref := range m.Refs() {
+			path := ref.Path
+			if ref.Kind == metadata.RefRelative {
+				path = storage.Join(storage.Dir(key), path)
+			}
+			uris[storage.Key(path)] = true
+			if !files[storage.Key(path)] {
+				s.t.Errorf("%s misses %s", key, path)
+			}
+		}
+		if s.models[key] == nil {
+			s.t.Errorf("nobody knows of %s", key)
+		}
+		all[key] = uris
+	}
+	if s.t.Failed() {
+		s.t.FailNow()
+	}
+	return all
+}
+
+// unnamed are the files that no snapshot names.
+func (s *soak) unnamed() map[string]bool {
+	s.t.Helper()
+	files := s.files()
+	for _, uris := range s.named() {
+		for uri := range uris {
+			delete(files, uri)
+		}
+	}
+	return files
+}
+
+func (s *soak) files() map[string]bool {
+	s.t.Helper()
+	all := map[string]bool{}
+	for info, err := range s.inner.List(s.t.Context(), s.root) {
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		s.must(err)
+		all[storage.Key(info.URI)] = true
+	}
+	return all
+}
+
+// stop ends the subtasks without notice.
+func (s *soak) stop() {
+	for _, f := range s.flights {
+		_ = f.release()
+	}
+	s.flights = nil
+	for _, k := range s.subtasks {
+		s.must(k.b.Close())
+	}
+	s.subtasks = nil
+}
+
+// crash ends the process, and begins another one. All that it was not done with is litter.
+func (s *soak) crash() {
+	s.t.Helper()
+	s.count.crashes++
+	var kept []string
+	if s.c != nil {
+		for _, r := range s.c.Retained() {
+			kept = append(kept, storage.Key(r.URI))
+		}
+	}
+	s.faulty.Crash()
+	s.stop()
+	s.must(s.local.Close())
+	unnamed := s.unnamed()
+	for uri := range unnamed {
+		if !s.litter[uri] && !s.touched[uri] {
+			s.t.Fatalf("after a crash there is %s, of which nothing was being done", uri)
+		}
+	}
+	s.count.litter += len(unnamed) - len(s.litter)
+	s.litter = unnamed
+	s.sums = s.chance(0.5)
+	s.damage()
+	s.start()
+	now := s.c.Retained()
+	for _, uri := range kept {
+		if !slices.ContainsFunc(now, func(r incremental.Completed) bool { return storage.Key(r.URI) == uri }) {
+			s.t.Fatalf("%s is lost", uri)
+		}
+	}
+}
+
+// damage loses local copies, or parts of them.
+func (s *soak) damage() {
+	if s.chance(0.4) {
+		return
+	}
+	rate := []float64{0.02, 0.3, 1}[s.d.IntN(3)]
+	for _, dir := range []string{"local-a", "local-b"} {
+		s.must(filepath.WalkDir(filepath.Join(s.base, dir), func(path string, e os.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") || !s.chance(rate) {
+				return err
+			}
+			if s.chance(0.4) {
+				return os.Remove(path)
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			if s.sums && info.Size() > 0 && s.chance(0.5) {
+				return flip(path, s.d.Int64N(info.Size()))
+			}
+			return os.Truncate(path, info.Size()/2)
+		}))
+	}
+}
+
+// flip changes a byte of a file.
+func flip(path string, at int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	var b [1]byte
+	_, err = f.ReadAt(b[:], at)
+	b[0] ^= 0x40
+	if err == nil {
+		_, err = f.WriteAt(b[:], at)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// restart brings the job back from its newest checkpoint, or where it began.
+func (s *soak) restart() {
+	s.t.Helper()
+	for try := 0; ; try++ {
+		if s.faulty.Crashed() {
+			s.crash()
+		}
+		s.calm.Store(try >= 5)
+		err := s.tryRestart()
+		s.calm.Store(false)
+		if err == nil {
+			s.count.restores++
+			return
+		}
+		s.count.failedRestores++
+		s.excused(err)
+		s.stop()
+	}
+}
+
+func (s *soak) tryRestart() error {
+	s.t.Helper()
+	latest, ok := s.c.Latest()
+	parallelism := 1 + s.d.IntN(4)
+	uri := s.sourced
+	switch {
+	case ok:
+		if latest.ID < s.completed {
+			s.t.Fatalf("the newest checkpoint is %d, not %d", latest.ID, s.completed)
+		}
+		uri = latest.URI
+	case s.completed > 0:
+		s.t.Fatalf("there is no checkpoint, not even %d", s.completed)
+	case uri == "": // nothing yet
+		s.content = make([]uint32, s.keys)
+		subtasks, err := s.deploy(s.faulty, nil, "", parallelism)
+		s.subtasks = subtasks
+		return err
+	}
+	m, err := s.c.Restore(s.t.Context(), uri, s.mode)
+	if err != nil {
+		return err
+	}
+	s.claimed = s.c.Claimed()
+	s.subtasks, err = s.deploy(s.faulty, m, storage.Dir(metadataFile(uri)), parallelism)
+	if err != nil {
+		return err
+	}
+	s.content = slices.Clone(s.models[storage.Key(metadataFile(uri))])
+	s.check(uri, s.subtasks, s.content)
+	return nil
+}
+
+func metadataFile(uri string) string {
+	if storage.Base(uri) == MetadataName {
+		return uri
+	}
+	return storage.Join(uri, MetadataName)
+}
+
+func (s *soak) job() string { return storage.Base(s.dir) }
+
+// deploy opens the subtasks, with the state of a snapshot if there is one.
+func (s *soak) deploy(primary storage.FS, m *metadata.Snapshot, dir string, parallelism int) (subtasks []*soakTask, err error) {
+	s.t.Helper()
+	defer func() {
+		if err != nil {
+			for _, k := range subtasks {
+				s.must(k.b.Close())
+			}
+			subtasks = nil
+		}
+	}()
+	for i := range parallelism {
+		s.opened++
+		groups := keygroup.RangeOf(i, soakGroups, parallelism)
+		b, err := pebble.Open(serializer.ForLong(), pebble.Options[int64]{
+			MaxParallelism: soakGroups, KeyGroups: groups, Dir: filepath.Join(s.base, "db", strconv.Itoa(s.opened)), Memory: s.memory,
+			Tuning: pebble.Tuning{FileSize: 256 << 10, WriteBuffer: 2 << 20, LevelBase: 2 << 20},
+			Timers: pebble.TimerStore(s.d.IntN(2)),
+		})
+		s.must(err)
+		k := &soakTask{b: b}
+		subtasks = append(subtasks, k)
+		k.task, err = s.local.Task(localrecovery.TaskID{Job: s.job(), Vertex: "soak", Subtask: i})
+		s.must(err)
+		if m != nil {
+			var h backend.Handles
+			for _, st := range m.Operators[0].Subtasks {
+				if st.State.ManagedKeyed != nil {
+					h.Managed = append(h.Managed, st.State.ManagedKeyed)
+				}
+				if st.State.RawKeyed != nil {
+					h.Raw = append(h.Raw, st.State.RawKeyed)
+				}
+			}
+			h = soakClip(h, groups)
+			from := k.task.Restore(s.t.Context(), m.CheckpointID, primary)
+			err := b.Restore(s.t.Context(), backend.Files{FS: from, Dir: dir}, h)
+			n := from.Stats()
+			s.count.localFiles += n.LocalFiles
+			s.count.remoteFiles += n.RemoteFiles
+			s.count.localBytes += n.LocalBytes
+			s.count.remoteBytes += n.RemoteBytes
+			if err != nil {
+				return subtasks, err
+			}
+		}
+		void := serializer.ForVoidNamespace()
+		k.value, err = pebble.OpenValue(b, backend.Descriptor[struct{}, []byte]{Name: "value", Namespace: void, Value: serializer.ForBytes()})
+		s.must(err)
+		k.maps, err = pebble.OpenMap(b, backend.MapDescriptor[struct{}, int32, int64]{Name: "map", Namespace: void, UserKey: serializer.ForInt(), Value: serializer.ForLong()})
+		s.must(err)
+		k.timer, err = pebble.OpenTimers(b, backend.TimersDescriptor[struct{}]{Service: "soak", Namespace: void})
+		s.must(err)
+	}
+	s.local.Clean(func(id localrecovery.TaskID) bool { return id.Job == s.job() && id.Subtask < parallelism })
+	return subtasks, nil
+}
+
+// soakClip gives the handles that have some of the key groups.
+func soakClip(h backend.Handles, groups keygroup.Range) (clipped backend.Handles) {
+	some := func(k metadata.Keyed) bool {
+		var r metadata.KeyGroupRange
+		switch k := k.(type) {
+		case *metadata.Incremental:
+			r = k.KeyGroups
+		case *metadata.KeyGroups:
+			r.Start, r.Count = int32(k.Range().Start), int32(k.Range().End-k.Range().Start+1)
+		}
+		return r.Count == 0 || int(r.Start) <= groups.End && int(r.Start)+int(r.Count)-1 >= groups.Start
+	}
+	for _, k := range h.Managed {
+		if some(k) {
+			clipped.Managed = append(clipped.Managed, k)
+		}
+	}
+	for _, k := range h.Raw {
+		if some(k) {
+			clipped.Raw = append(clipped.Raw, k)
+		}
+	}
+	return clipped
+}
+
+// check compares all state with what it must be.
+func (s *soak) check(what string, subtasks []*soakTask, content []uint32) {
+	s.t.Helper()
+	values, mapped, timers := 0, 0, 0
+	for _, k := range subtasks {
+		for _, state := range k.b.States() {
+			for e, err := range k.b.Entries(state.Name, k.b.KeyGroups()) {
+				s.must(err)
+				key := int64(binary.BigEndian.Uint64(e.Key))
+				version := content[key]
+				ok := version != 0
+				switch e.State.Type {
+				case backend.TypeValue:
+					values++
+					ok = ok && len(e.Value) == 4+48 && string(e.Value[4:]) == string(soakValue(key, version))
+				case backend.TypeMap:
+					mapped++
+					at := int(int32(binary.BigEndian.Uint32(e.UserKey)))
+					ok = ok && at < soakMapped(key, version) && int64(binary.BigEndian.Uint64(e.Value)) == int64(version)
+				case backend.TypeTimers:
+					timers++
+					ok = ok && soakTimed(key) && e.Timestamp == int64(version)
+				}
+				if !ok {
+					s.t.Fatalf("%s: key %d, which must be of version %d: %s has %x %x at %d", what, key, version, state.Name, e.UserKey, e.Value, e.Timestamp)
+				}
+			}
+		}
+	}
+	for key, version := range content {
+		if version == 0 {
+			continue
+		}
+		values--
+		mapped -= soakMapped(int64(key), version)
+		if soakTimed(int64(key)) {
+			timers--
+		}
+	}
+	if values != 0 || mapped != 0 || timers != 0 {
+		s.t.Fatalf("%s: %+d values, %+d entries of maps, %+d timers", what, values, mapped, timers)
+	}
+}
+
+// change changes some keys: here and there, or side by side.
+func (s *soak) change() {
+	s.t.Helper()
+	n := int(float64(s.keys) * s.changes * []float64{0.1, 1, 1, 3}[s.d.IntN(4)])
+	if s.tick == 0 {
+		n = s.keys
+	}
+	side, start := s.chance(0.4), s.d.IntN(s.keys)
+	for i := range n {
+		key := int64(start+i) % int64(s.keys)
+		if !side && n < s.keys {
+			key = int64(s.d.IntN(s.keys))
+		}
+		s.tick++
+		version := s.tick
+		if s.chance(0.1) {
+			version = 0
+		}
+		s.set(key, version)
+	}
+}
+
+func (s *soak) set(key int64, version uint32) {
+	s.t.Helper()
+	old := s.content[key]
+	k := s.subtasks[keygroup.ForHash(keygroup.LongHash(key), soakGroups)*len(s.subtasks)/soakGroups]
+	s.must(k.b.SetKey(key))
+	if version == 0 {
+		s.must(k.value.Clear())
+	} else {
+		s.must(k.value.Set(soakValue(key, version)))
+	}
+	was, is := soakMapped(key, old), soakMapped(key, version)
+	for u := range is {
+		s.must(k.maps.Put(int32(u), int64(version)))
+	}
+	for u := is; u < was; u++ {
+		s.must(k.maps.Delete(int32(u)))
+	}
+	if soakTimed(key) {
+		if old != 0 {
+			s.must(k.timer.Delete(struct{}{}, int64(old)))
+		}
+		if version != 0 {
+			s.must(k.timer.Register(struct{}{}, int64(version)))
+		}
+	}
+	s.content[key] = version
+}
+
+// begin begins a checkpoint, or a savepoint.
+func (s *soak) begin(savepoint bool) {
+	s.t.Helper()
+	id := s.c.NextID()
+	f := &soakFlight{savepoint: savepoint, content: slices.Clone(s.content), gate: make(chan struct{})}
+	var err error
+	o := backend.SnapshotOptions{Format: backend.FormatIncremental}
+	if savepoint {
+		f.p, err = s.c.BeginSavepoint(id, storage.Join(s.root, fmt.Sprintf("savepoint-%s-%012x", s.job()[:6], s.d.Uint64()>>16)))
+		o = backend.SnapshotOptions{Compress: s.chance(0.5)}
+	} else {
+		f.p, err = s.c.Begin(id)
+	}
+	s.must(err)
+	o.Rebase = !savepoint && f.p.Full()
+	f.states, f.errs = make([]metadata.Keyed, 2*len(s.subtasks)), make([]error, len(s.subtasks))
+	for i, k := range s.subtasks {
+		snapshot, err := k.b.Snapshot(id, o)
+		s.must(err)
+		t := backend.Target{FS: gatedFS{f.p.FS(), f.gate}, Dir: f.p.Dir(), Shared: f.p.SharedDir()}
+		var local *localrecovery.Copy
+		if !savepoint {
+			local = k.task.Begin(id)
+			t.FS = local.FS(t.FS)
+		}
+		f.done.Go(func() {
+			f.states[2*i], f.errs[i] = snapshot.Write(s.t.Context(), t)
+			f.states[2*i+1] = snapshot.Raw()
+			if local != nil && f.errs[i] == nil {
+				local.Seal(s.t.Context())
+			}
+		})
+	}
+	if !s.chance(0.3) {
+		f.open.Do(func() { close(f.gate) }) // else it takes its time
+	}
+	s.flights = append(s.flights, f)
+}
+
+// gone tells the subtasks that a checkpoint won't complete.
+func (s *soak) gone(f *soakFlight) {
+	if f.savepoint {
+		return
+	}
+	for _, k := range s.subtasks {
+		k.b.CheckpointAborted(f.p.ID())
+		k.task.Discard(f.p.ID())
+	}
+}
+
+// abort ends a checkpoint while it is written, or after.
+func (s *soak) abort(f *soakFlight) {
+	s.t.Helper()
+	s.count.aborted++
+	if s.chance(0.5) {
+		_ = f.release()
+	}
+	if err := f.p.Abort(s.t.Context()); err != nil {
+		s.excused(err)
+	}
+	s.gone(f)
+	_ = f.release() // those who write come late
+}
+
+// finish completes a checkpoint, if nothing went wrong.
+func (s *soak) finish(f *soakFlight) {
+	s.t.Helper()
+	if err := f.release(); err != nil {
+		s.excused(err)
+		if errors.Is(f.p.Err(), incremental.ErrSubsumed) {
+			s.count.subsumed++
+		} else {
+			s.count.failed++
+		}
+		if err := f.p.Abort(s.t.Context()); err != nil {
+			s.excused(err)
+		}
+		s.gone(f)
+		return
+	}
+	id := f.p.ID()
+	op := metadata.Operator{ID: metadata.UIDHash("soak"), Parallelism: int32(len(f.errs)), MaxParallelism: soakGroups, ChainLength: 1}
+	for i := range f.errs {
+		op.Subtasks = append(op.Subtasks, metadata.Subtask{Index: int32(i), State: &metadata.SubtaskState{ManagedKeyed: f.states[2*i], RawKeyed: f.states[2*i+1]}})
+	}
+	kind := metadata.KindCheckpoint
+	if f.savepoint {
+		kind = metadata.KindCanonicalSavepoint
+	}
+	uri := storage.Join(f.p.Dir(), MetadataName)
+	s.models[storage.Key(uri)] = f.content // also if nobody is told that it completed
+	done, err := f.p.Complete(s.t.Context(), &metadata.Snapshot{
+		Version: metadata.Version4, CheckpointID: id, Properties: metadata.PropertiesOf(kind), Operators: []metadata.Operator{op},
+	})
+	if err != nil {
+		s.excused(err)
+		if errors.Is(err, incremental.ErrSubsumed) {
+			s.count.subsumed++
+		} else {
+			s.count.failed++
+		}
+		s.gone(f)
+		return
+	}
+	if f.savepoint {
+		s.count.savepoints++
+		s.savepoints = append(s.savepoints, uri)
+		return
+	}
+	s.count.completed++
+	s.count.uploaded += done.CheckpointedSize
+	s.count.full += done.FullSize
+	s.completed = id
+	for _, k := range s.subtasks {
+		k.b.CheckpointCompleted(id)
+		k.task.Confirm(id)
+	}
+	s.forget()
+}
+
+// forget drops the content of snapshots that are gone.
+func (s *soak) forget() {
+	if len(s.models) < 40 {
+		return
+	}
+	files := s.files()
+	pending := func(uri string) bool {
+		return slices.ContainsFunc(s.flights, func(f *soakFlight) bool { return storage.Key(f.p.Dir()) == storage.Dir(uri) })
+	}
+	maps.DeleteFunc(s.models, func(uri string, _ []uint32) bool { return !files[uri] && !pending(uri) })
+}
+
+// orderly ends the job in peace: nothing may be there but what snapshots name, and what crashes left.
+func (s *soak) orderly() {
+	s.t.Helper()
+	s.calm.Store(true)
+	defer s.calm.Store(false)
+	for {
+		s.stop()
+		err := s.c.Close(s.t.Context())
+		if err == nil {
+			break
+		}
+		s.excused(err)
+		s.crash()
+	}
+	s.must(s.local.Close())
+	if unnamed := s.unnamed(); !maps.Equal(unnamed, s.litter) {
+		for uri := range unnamed {
+			if !s.litter[uri] {
+				s.t.Errorf("left behind: %s", uri)
+			}
+		}
+		for uri := range s.litter {
+			if !unnamed[uri] {
+				s.t.Errorf("gone: %s", uri)
+			}
+		}
+		s.t.FailNow()
+	}
+	s.c = nil
+}
+
+// another job goes on from a checkpoint or savepoint of this one.
+func (s *soak) another() {
+	s.t.Helper()
+	latest, ok := s.c.Latest()
+	if !ok {
+		return
+	}
+	source := latest.URI
+	if n := len(s.savepoints); n > 0 && s.chance(0.4) {
+		source = s.savepoints[s.d.IntN(n)]
+	}
+	if s.completed == 0 || !s.files()[storage.Key(source)] {
+		return // it has nothing of its own yet
+	}
+	s.orderly()
+	s.count.jobs++
+	s.number++
+	s.ended = append(s.ended, s.dir)
+	s.dir = storage.Join(s.root, fmt.Sprintf("%032x", s.number))
+	s.mode = incremental.ClaimMode(s.d.IntN(3))
+	s.sourced, s.claimed, s.completed = source, nil, 0
+	if s.mode == incremental.Claim {
+		s.savepoints = slices.DeleteFunc(s.savepoints, func(uri string) bool { return uri == source })
+	}
+	s.start()
+	s.restart()
+}
+
+// tidy is what a user does who needs disk space: the directories of old jobs go as soon as nobody uses anything in them, and old savepoints.
+func (s *soak) tidy() {
+	s.t.Helper()
+	if s.completed == 0 {
+		return
+	}
+	s.ended = slices.DeleteFunc(s.ended, func(dir string) bool {
+		p, err := PlanGC(s.t.Context(), s.inner, []string{s.root}, GCOptions{
+			AuditOptions: AuditOptions{Grace: -1}, Retire: []string{dir}, Only: []string{dir}, AcceptMismatch: true,
+		})
+		s.must(err)
+		if len(p.Refused) > 0 {
+			if !strings.Contains(strings.Join(p.Refused, "\n"), "uses") {
+				s.t.Fatalf("retire %s: %q", dir, p.Refused)
+			}
+			return false
+		}
+		s.execute(p)
+		return true
+	})
+	for uri := range s.litter {
+		if !s.files()[uri] {
+			delete(s.litter, uri)
+		}
+	}
+}
+
+func (s *soak) execute(p *GCPlan) {
+	s.t.Helper()
+	run, err := p.Execute(s.t.Context(), s.inner, GCExecuteOptions{})
+	s.must(err)
+	if run.Failed.Files+run.Skipped.Files > 0 || run.Stopped != "" {
+		s.t.Fatalf("%+v", run)
+	}
+}
+
+// restoreAll restores every snapshot that there is, and compares it. It gives how many files came from where.
+func (s *soak) restoreAll() {
+	s.t.Helper()
+	for key := range s.named() {
+		data, err := storage.ReadAll(s.t.Context(), s.inner, key, 0)
+		s.must(err)
+		m, err := metadata.Decode(data)
+		s.must(err)
+		subtasks, err := s.deploy(s.inner, m, storage.Dir(key), 1+s.d.IntN(4))
+		s.must(err)
+		s.check(key, subtasks, s.models[key])
+		for _, k := range subtasks {
+			s.must(k.b.Close())
+		}
+	}
+}
+
+// run is n checkpoints.
+func (s *soak) run(n int) {
+	s.t.Helper()
+	s.start()
+	s.restart()
+	for i := 0; i < n; i++ {
+		if s.faulty.Crashed() {
+			s.crash()
+			s.restart()
+		}
+		s.change()
+		s.begin(s.chance(0.04))
+		for len(s.flights) > 0 && (len(s.flights) > 3 || s.chance(0.6)) {
+			at := 0
+			if s.chance(0.2) {
+				at = s.d.IntN(len(s.flights)) // out of order
+			}
+			f := s.flights[at]
+			s.flights = slices.Delete(s.flights, at, at+1)
+			if s.chance(0.12) {
+				s.abort(f)
+			} else {
+				s.finish(f)
+			}
+		}
+		if s.chance(0.05) {
+			s.c.Rebase()
+		}
+		switch p := s.d.Float64(); {
+		case p < 0.05:
+			s.crash()
+			s.restart()
+		case p < 0.12:
+			s.count.failovers++
+			s.stop()
+			s.damage()
+			s.restart()
+		case p < 0.16:
+			s.another()
+		case p < 0.20:
+			s.tidy()
+		}
+	}
+}
+
+// end checks what is there after all.
+func (s *soak) end() {
+	s.t.Helper()
+	s.calm.Store(true)
+	for n := s.count.completed; s.count.completed == n; { // the newest, with local copies
+		if s.faulty.Crashed() {
+			s.crash()
+			s.restart()
+		}
+		s.calm.Store(true)
+		s.begin(false)
+		f := s.flights[len(s.flights)-1]
+		s.flights = s.flights[:len(s.flights)-1]
+		s.finish(f)
+	}
+	latest, _ := s.c.Latest()
+	parallelism, retained := len(s.subtasks), s.c.Retained()
+	s.orderly()
+	s.start()
+	s.faulty = storagetest.NewFaulty(s.inner, storagetest.FaultOptions{})
+	s.calm.Store(true)
+	now := s.c.Retained()
+	for _, r := range retained {
+		if !slices.ContainsFunc(now, func(n incremental.Completed) bool { return n.URI == r.URI }) {
+			s.t.Errorf("%s was retained", r.URI)
+		}
+	}
+	m, err := s.c.Restore(s.t.Context(), latest.URI, incremental.NoClaim)
+	s.must(err)
+	local, remote := s.count.localFiles, s.count.remoteFiles
+	s.subtasks, err = s.deploy(s.inner, m, latest.Dir, parallelism)
+	s.must(err)
+	s.check("the local copy", s.subtasks, s.models[storage.Key(latest.URI)])
+	if local, remote = s.count.localFiles-local, s.count.remoteFiles-remote; local == 0 || remote > 0 {
+		s.t.Errorf("%d files were local, %d not", local, remote)
+	}
+	s.stop()
+	s.local.Clean(func(localrecovery.TaskID) bool { return false })
+	s.restoreAll()
+	s.must(s.c.Close(s.t.Context()))
+
+	o := AuditOptions{Grace: -1}
+	r, err := Audit(s.t.Context(), s.inner, []string{s.root}, o)
+	s.must(err)
+	// What lies in the directory of a job without a snapshot could be in progress: only who knows that it has ended can say.
+	if n := r.Totals.Unreferenced.Files + r.Totals.Undecided.Files; n != int64(len(s.litter)) || r.Missing+r.WrongSize+r.Unseen > 0 || !r.Decided() {
+		s.t.Errorf("audit: %+v, %d missing, %d of wrong size; crashes left %d", r.Totals, r.Missing, r.WrongSize, len(s.litter))
+	}
+	gc := GCOptions{AuditOptions: o, KeepSavepoints: 1000, EmptyDirs: true}
+	named, files := s.named(), s.files()
+	for _, dir := range s.ended {
+		below := func(uri string) bool { _, ok := storage.Rel(storage.Key(dir), uri); return ok }
+		if slices.ContainsFunc(slices.Collect(maps.Keys(files)), below) && !slices.ContainsFunc(slices.Collect(maps.Keys(named)), below) {
+			gc.Retire = append(gc.Retire, dir)
+		}
+	}
+	p, err := PlanGC(s.t.Context(), s.inner, []string{s.root}, gc)
+	s.must(err)
+	got := planned(s.t, p)
+	for i, uri := range got {
+		got[i] = storage.Key(uri)
+	}
+	slices.Sort(got)
+	if want := slices.Sorted(maps.Keys(s.litter)); !slices.Equal(got, want) {
+		s.t.Errorf("planned:\n%s\nleft by crashes:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	s.execute(p)
+	r, err = Audit(s.t.Context(), s.inner, []string{s.root}, o)
+	s.must(err)
+	if r.Totals.Unreferenced.Files+r.Totals.Undecided.Files+r.Totals.Young.Files > 0 || r.Missing > 0 {
+		s.t.Errorf("audit after garbage collection: %+v", r.Totals)
+	}
+	s.restoreAll()
+	s.must(s.local.Close())
+	c := s.count
+	s.t.Logf("checkpoints: %d completed, %d aborted, %d subsumed, %d failed; %d savepoints", c.completed, c.aborted, c.subsumed, c.failed, c.savepoints)
+	s.t.Logf("%d crashes, which left %d files; %d failovers, %d jobs; %d restores, %d that failed and were tried again", c.crashes, c.litter, c.failovers, c.jobs+1,
+		c.restores, c.failedRestores)
+	s.t.Logf("restored: %d files, %d MB local; %d files, %d MB remote", c.localFiles, c.localBytes>>20, c.remoteFiles, c.remoteBytes>>20)
+	s.t.Logf("uploaded: %d MB; all checkpoints in full: %d MB", c.uploaded>>20, c.full>>20)
+}
+
+// TestSoak is the life of some jobs on a real disk, with everything that happens to them. Afterwards each snapshot restores to what it
+// must, and garbage collection finds what crashes left, and nothing else. DREY_SEED repeats a run as far as time does not decide,
+// DREY_SOAK=1 makes it a long one.
+func TestSoak(t *testing.T) {
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("DREY_SEED"), strconv.FormatInt(time.Now().UnixNano()%1_000_000, 10)), 10, 64)
+	if err != nil {
+		t.Fatalf("DREY_SEED: %v", err)
+	}
+	t.Logf("DREY_SEED=%d", seed)
+	n, keys, changes := 60, 20_000, 0.05
+	switch {
+	case os.Getenv("DREY_SOAK") == "1":
+		n, keys, changes = 500, 1_000_000, 0.005
+	case raceEnabled:
+		n, keys = 25, 2_000
+	}
+	memory, err := pebble.NewMemory(pebble.MemoryOptions{Size: 64 << 20, Backends: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	base := t.TempDir()
+	s := &soak{
+		t: t, d: rand.New(rand.NewPCG(seed, 0)), keys: keys, changes: changes, base: base, root: "file://" + filepath.ToSlash(filepath.Join(base, "flink")), memory: memory,
+		inner: storage.NewLocal(storage.LocalOptions{NoSync: true}), models: map[string][]uint32{}, litter: map[string]bool{},
+	}
+	s.dir = storage.Join(s.root, fmt.Sprintf("%032x", s.number))
+	s.run(n)
+	s.end()
+}
