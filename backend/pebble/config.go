@@ -24,6 +24,8 @@ type Config struct {
 	Tuning Tuning
 	// Timers is for [Options] of each backend.
 	Timers TimerStore
+	// Transfers is for [Options] of each backend.
+	Transfers int
 	// Metrics are the names for [MetricsOptions] of each backend.
 	Metrics []string
 	// Ignored are keys that have no counterpart, in order. CONFIG.md says why.
@@ -104,9 +106,10 @@ func settings() map[string]setting {
 				c.Tuning.IndexBlock = math.MaxInt32
 			}
 		}),
-		"memory.write-buffer-ratio": floatBetween(0, 1, func(c *Config, f float64) { c.Memory.WriteBufferRatio = f }),
-		"predefined-options":        {"one of " + strings.Join(profileNames, ", "), setProfile},
-		"thread.num":                intFrom(1, 1<<10, func(c *Config, n int) { c.Tuning.Threads = n }),
+		"memory.write-buffer-ratio":      floatBetween(0, 1, func(c *Config, f float64) { c.Memory.WriteBufferRatio = f }),
+		"predefined-options":             {"one of " + strings.Join(profileNames, ", "), setProfile},
+		"checkpoint.transfer.thread.num": intFrom(1, 1<<10, func(c *Config, n int) { c.Transfers = n }),
+		"thread.num":                     intFrom(1, 1<<10, func(c *Config, n int) { c.Tuning.Threads = n }),
 		"timer-service.factory": {"ROCKSDB or HEAP", func(c *Config, v string) bool {
 			heap := strings.EqualFold(v, "HEAP")
 			if heap {
@@ -130,7 +133,7 @@ func settings() map[string]setting {
 		})
 	}
 	for _, name := range []string{
-		"block.cache-size", "bloom-filter.block-based-mode", "checkpoint.transfer.thread.num", "compaction.filter.periodic-compaction-time",
+		"block.cache-size", "bloom-filter.block-based-mode", "compaction.filter.periodic-compaction-time",
 		"compaction.filter.query-time-after-num-entries", "compaction.level.use-dynamic-size", "incremental-restore-async-compact-after-rescale",
 		"localdir", "log.dir", "log.file-num", "log.level", "log.max-file-size", "manual-compaction.max-auto-compactions",
 		"manual-compaction.max-file-size-to-compact", "manual-compaction.max-files-to-compact", "manual-compaction.max-output-file-size",
