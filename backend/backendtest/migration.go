@@ -176,7 +176,11 @@ func testMigration(t *testing.T, open Opener, restorers map[string]Opener) {
 						second := storage.NewMemory()
 						g := save(t, b, second, inline, backend.SnapshotOptions{Format: format})
 						must(t, b.Close())
-						again := open(t, All, tick)
+						reopen := open
+						if foreign(t, open, second, g) {
+							reopen = other
+						}
+						again := reopen(t, All, tick)
 						must(t, restore(again, second, g))
 						f := openEvolved(t, again, visitNowCodec(), kindsNow, is)
 						f.check(t, what+", and again", again, now)
