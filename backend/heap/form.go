@@ -170,6 +170,6 @@ func (f mapForm[U, V]) load(e *backend.Entry, in *serializer.Input, r *restored,
 	if v.find(u) >= 0 {
 		return v, fmt.Errorf("%w: a user key that comes twice", serializer.ErrCorrupt)
 	}
-	v.add(u, w)
+	v.add(u, w, userTag(u))
 	return v, nil
 }

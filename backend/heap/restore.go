@@ -15,7 +15,9 @@ type restored struct {
 	// func(*serializer.Input) T, nil where the codec reads the same bytes.
 	namespace, value any
 	now              backend.Clock
-	in               serializer.Input
+	// group is the index of the key group that is read, expected how many values the one before had.
+	group, expected int
+	in              serializer.Input
 }
 
 func (r *restored) input(b []byte) *serializer.Input {

@@ -44,16 +44,19 @@ func (s *shard[K, N, V]) len() int {
 }
 
 func (s *shard[K, N, V]) get(at id[K, N]) (v V, ok bool) {
-	var p *V
-	if len(s.upper) > 0 && !s.settled() {
-		p = s.lookUp(at)
-	} else {
-		p = s.base.find(at)
-	}
+	p := s.find(at)
 	if p == nil {
 		return v, false
 	}
 	return *p, true
+}
+
+// find gives where a value is, which must not be changed, valid until the next write; nil if there is none.
+func (s *shard[K, N, V]) find(at id[K, N]) *V {
+	if len(s.upper) > 0 && !s.settled() {
+		return s.lookUp(at)
+	}
+	return s.base.find(at)
 }
 
 // lookUp gives where a value is, which must not be changed; nil if there is none.
@@ -97,6 +100,13 @@ func (s *shard[K, N, V]) change(at id[K, N]) *V {
 	}
 	v, _ := s.place(at)
 	return v
+}
+
+// expect makes room for so many values, if there is no more. It trusts the number only as far as there are values already.
+func (s *shard[K, N, V]) expect(n int) {
+	if len(s.upper) == 0 && s.base.room == 0 && s.base.n > 0 && n > s.base.n {
+		s.base.rehash(min(n, 8*s.base.n))
+	}
 }
 
 func (s *shard[K, N, V]) put(at id[K, N], v V) {

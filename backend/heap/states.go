@@ -176,22 +176,31 @@ func (s mapState[K, N, U, V]) Get(u U) (v V, ok bool, err error) {
 	if err := s.check(u); err != nil {
 		return v, false, err
 	}
-	m, _, err := s.get()
+	m, err := s.table.find()
+	if m == nil {
+		return v, false, err
+	}
 	i := m.find(u)
 	if i < 0 {
-		return v, false, err
+		return v, false, nil
 	}
 	return m.entries[i].Value, true, nil
 }
 
 func (s mapState[K, N, U, V]) Has(u U) (bool, error) {
-	_, ok, err := s.Get(u)
-	return ok, err
+	if err := s.check(u); err != nil {
+		return false, err
+	}
+	m, err := s.table.find()
+	if m == nil {
+		return false, err
+	}
+	return m.find(u) >= 0, nil
 }
 
 func (s mapState[K, N, U, V]) Empty() (bool, error) {
-	_, ok, err := s.get()
-	return !ok, err
+	m, err := s.table.find()
+	return m == nil, err
 }
 
 func (s mapState[K, N, U, V]) Put(u U, v V) error {
@@ -202,7 +211,12 @@ func (s mapState[K, N, U, V]) Put(u U, v V) error {
 	if err := s.check(u); err != nil {
 		return err
 	}
-	m, _ := shard.place(at)
+	m, found := shard.place(at)
+	if !found {
+		// What is there, zero, is not read, as it would have to be waited for.
+		*m = userMap[U, V]{epoch: s.epoch, entries: []backend.MapEntry[U, V]{{Key: u, Value: v}}, tags: [2]uint64{userTag(u)}}
+		return nil
+	}
 	s.own(shard, m)
 	m.put(u, v)
 	return nil
@@ -210,10 +224,7 @@ func (s mapState[K, N, U, V]) Put(u U, v V) error {
 
 // own makes a copy of a map if a snapshot reads it.
 func (s mapState[K, N, U, V]) own(shard *shard[K, N, userMap[U, V]], m *userMap[U, V]) {
-	switch {
-	case m.entries == nil:
-		m.epoch = s.epoch
-	case m.epoch != s.epoch && len(shard.upper) > 0:
+	if m.epoch != s.epoch && len(shard.upper) > 0 {
 		*m = m.clone(s.epoch)
 	}
 }
@@ -245,9 +256,12 @@ func (s mapState[K, N, U, V]) Delete(u U) error {
 // All goes backwards, as removing an entry puts the last one into its place.
 func (s mapState[K, N, U, V]) All() iter.Seq2[backend.MapEntry[U, V], error] {
 	return func(yield func(backend.MapEntry[U, V], error) bool) {
-		m, _, err := s.get()
+		m, err := s.table.find()
 		if err != nil {
 			yield(backend.MapEntry[U, V]{}, err)
+			return
+		}
+		if m == nil {
 			return
 		}
 		entries := m.entries

@@ -102,6 +102,15 @@ func (t *table[K, N, V]) get() (v V, ok bool, err error) {
 	return v, ok, nil
 }
 
+// find gives where the value of the current key is, which must not be changed, valid until the next write; nil if there is none.
+func (t *table[K, N, V]) find() (*V, error) {
+	s, at, err := t.at()
+	if err != nil {
+		return nil, err
+	}
+	return s.find(at), nil
+}
+
 func (t *table[K, N, V]) put(v V) error {
 	s, at, err := t.at()
 	if err != nil {
@@ -179,13 +188,19 @@ func (f *frozen[K, N, V]) entries(group int, yield func(key, value []byte) bool)
 	var err error
 	var stored, value serializer.Output
 	ambiguous := backend.Ambiguous(f.table.state.Key, f.table.state.Namespace)
-	var joined []byte
-	f.each(group, func(key, namespace []byte, v V) bool {
+	var both, joined []byte // the key with the namespace; as entries have them
+	split := 0              // where in both the namespace begins
+	entry := func(userKey, v []byte) bool {
+		if !ambiguous && len(userKey) == 0 {
+			return yield(both, v)
+		}
+		joined = backend.AppendComposite(joined[:0], ambiguous, both[:split], both[split:], userKey)
+		return yield(joined, v)
+	}
+	f.each(group, func(b []byte, n int, v V) bool {
 		value.Reset()
-		more := f.table.form.entries(&value, v, func(userKey, v []byte) bool {
-			joined = backend.AppendComposite(joined[:0], ambiguous, key, namespace, userKey)
-			return yield(joined, v)
-		})
+		both, split = b, n
+		more := f.table.form.entries(&value, v, entry)
 		if value.Err() != nil {
 			err = value.Err()
 			return false
@@ -212,14 +227,14 @@ func (f *frozen[K, N, V]) live(group int) iter.Seq2[id[K, N], V] {
 	}
 }
 
-// each yields the values with their keys and namespaces as bytes.
-func (f *frozen[K, N, V]) each(group int, yield func(key, namespace []byte, v V) bool, out *serializer.Output) {
+// each yields the values with their keys and namespaces as bytes, of which the namespace begins at an index.
+func (f *frozen[K, N, V]) each(group int, yield func(both []byte, split int, v V) bool, out *serializer.Output) {
 	for at, v := range f.live(group) {
 		out.Reset()
 		f.table.b.key.Write(out, at.key)
 		n := out.Len()
 		f.table.namespace.Write(out, at.namespace)
-		if out.Err() != nil || !yield(out.Bytes()[:n:n], out.Bytes()[n:], v) {
+		if out.Err() != nil || !yield(out.Bytes(), n, v) {
 			return
 		}
 	}
@@ -228,11 +243,11 @@ func (f *frozen[K, N, V]) each(group int, yield func(key, namespace []byte, v V)
 func (f *frozen[K, N, V]) native(group int, w *backend.HeapWriter) error {
 	var failed error
 	var parts, value serializer.Output
-	f.each(group, func(key, namespace []byte, v V) bool {
+	f.each(group, func(both []byte, split int, v V) bool {
 		value.Reset()
 		f.table.form.native(&value, v)
 		if failed = value.Err(); failed == nil {
-			failed = w.Entry(namespace, key, value.Bytes())
+			failed = w.Entry(both[split:], both[:split], value.Bytes())
 		}
 		return failed == nil
 	}, &parts)
@@ -243,16 +258,17 @@ func (f *frozen[K, N, V]) parts(group int, yield func(*backend.Entry) bool) erro
 	e := &backend.Entry{State: f.table.state, KeyGroup: f.table.b.groups.Start + group}
 	var err error
 	var parts, value serializer.Output
-	f.each(group, func(key, namespace []byte, v V) bool {
+	part := func(userKey, stored []byte) bool {
+		e.UserKey, e.Value, e.Null = userKey, stored, false
+		if e.State.Type == backend.TypeMap {
+			e.Value, e.Null = stored[1:], stored[0] != 0
+		}
+		return yield(e)
+	}
+	f.each(group, func(both []byte, split int, v V) bool {
 		value.Reset()
-		e.Key, e.Namespace = key, namespace
-		more := f.table.form.entries(&value, v, func(userKey, stored []byte) bool {
-			e.UserKey, e.Value, e.Null = userKey, stored, false
-			if e.State.Type == backend.TypeMap {
-				e.Value, e.Null = stored[1:], stored[0] != 0
-			}
-			return yield(e)
-		})
+		e.Key, e.Namespace = both[:split:split], both[split:]
+		more := f.table.form.entries(&value, v, part)
 		err = value.Err()
 		return more && err == nil
 	}, &parts)
@@ -293,6 +309,10 @@ func (t *table[K, N, V]) load(group int, e *backend.Entry, r *restored) error {
 	if t.odd != nil && t.odd(at.namespace) {
 		return oddError("namespace", at.namespace)
 	}
+	if group != r.group {
+		r.expected, r.group = t.shards[r.group].len(), group
+	}
+	t.shards[group].expect(r.expected)
 	v, more := t.shards[group].place(at)
 	if *v, err = t.form.load(e, r.input(e.Value), r, *v, more); err != nil {
 		return fmt.Errorf("value: %w", err)
