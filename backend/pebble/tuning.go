@@ -77,7 +77,7 @@ type Tuning struct {
 	Compression []Compression
 	// LevelBase is how many bytes the first level below level 0 may have; the default is 256 MiB.
 	LevelBase int64
-	// FileSize is the size of files below level 0 in bytes; by default it grows from level to level, from 4 MiB to 128 MiB.
+	// FileSize is the size of files below level 0 in bytes; the default is 64 MiB. A restore from local copies takes as long as there are files.
 	FileSize int64
 	// Threads is how many compactions may run at a time; the default is half the processors.
 	Threads int
@@ -115,7 +115,7 @@ func (t Tuning) resolve() (Tuning, error) {
 	t.IndexBlock = or(t.IndexBlock, p.IndexBlock, t.BlockSize)
 	t.BloomBits = or(t.BloomBits, p.BloomBits, defaultBloomBits)
 	t.LevelBase = or(t.LevelBase, p.LevelBase, 256<<20)
-	t.FileSize = or(t.FileSize, p.FileSize)
+	t.FileSize = or(t.FileSize, p.FileSize, 64<<20)
 	t.Threads = or(t.Threads, p.Threads, max(1, runtime.GOMAXPROCS(0)/2))
 	t.WriteBuffer = or(t.WriteBuffer, p.WriteBuffer, 64<<20)
 	t.WriteBuffers = or(t.WriteBuffers, p.WriteBuffers, 2)
@@ -130,7 +130,7 @@ func (t Tuning) resolve() (Tuning, error) {
 		{"index block", int64(t.IndexBlock), 1 << 10, math.MaxInt32},
 		{"bits per key of bloom filters", int64(t.BloomBits), math.MinInt64, 64},
 		{"level base", t.LevelBase, 1 << 20, math.MaxInt64},
-		{"file size", t.FileSize, 0, math.MaxInt64},
+		{"file size", t.FileSize, 1, math.MaxInt64},
 		{"threads", int64(t.Threads), 1, 1 << 10},
 		{"write buffer", t.WriteBuffer, minBuffer, maxBuffer},
 		{"write buffers", int64(t.WriteBuffers), 2, 1 << 10},
@@ -189,7 +189,7 @@ func (t Tuning) options(s *share, filter *stateFilter, to *slog.Logger) (*pebble
 		if t.BloomBits > 0 && i < len(o.Levels)-1 {
 			l.FilterPolicy = filter
 		}
-		if t.FileSize > 0 && i > 0 {
+		if i > 0 {
 			o.TargetFileSizes[i] = t.FileSize
 		}
 	}
