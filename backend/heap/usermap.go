@@ -65,7 +65,8 @@ func (m *userMap[U, V]) setTag(i int, tag uint64) {
 }
 
 func (m *userMap[U, V]) put(u U, v V) {
-	tag, i := uint64(0), -1
+	var i int
+	var tag uint64
 	if m.index != nil {
 		i = m.find(u)
 	} else {
