@@ -41,8 +41,8 @@ var direction = map[string][]string{
 	"fuzz":                {"backend", "backend/rocksdb", "serializer", "internal/javaio", "metadata", "storage"},
 	"interop":             {"backend", "backend/rocksdb", "keygroup", "serializer", "metadata", "state", "storage", "storage/s3", "tools"},
 	"interop/bench": {
-		"backend", "backend/backendtest", "backend/heap", "backend/pebble", "backend/rocksdb", "metadata", "serializer", "state",
-		"storage", "storage/s3", "tools",
+		"backend", "backend/backendtest", "backend/heap", "backend/pebble", "backend/rocksdb", "keygroup", "localrecovery", "metadata",
+		"serializer", "state", "storage", "storage/s3", "tools",
 	},
 }
 

@@ -162,7 +162,8 @@ type SnapshotOptions struct {
 
 // CheckpointListener is implemented by a backend that wants to know what became of its checkpoints (CheckpointListener of Flink).
 // Its methods are called by the goroutine that uses the backend, in any order; those for a checkpoint in which the backend had no part do
-// nothing, and one that is never called costs the next checkpoints some bytes, no more.
+// nothing. Before it takes a snapshot, a backend must have been told of the newest checkpoint that had completed when this
+// one began, as the files of older ones may be gone (Pending.Base of package incremental).
 type CheckpointListener interface {
 	// CheckpointCompleted says that a checkpoint is complete, and will not be deleted before one that
 	// begins after this call has completed, or failed.

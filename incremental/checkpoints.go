@@ -20,7 +20,8 @@ import (
 var (
 	// ErrID says that a number can't be that of a new checkpoint; [Checkpoints.NextID] can.
 	ErrID = errors.New("not a number for a new checkpoint")
-	// ErrLost says that a snapshot names a file that is not there for it: nobody uploaded it, or it was deleted as nobody used it.
+	// ErrLost says that a snapshot names a file that is not there for it: nobody uploaded it, or it was deleted as nobody used it, and
+	// a subtask was not told so, see [Pending.Base]. A full checkpoint, for which [Checkpoints.Rebase] asks, can't fail so.
 	ErrLost = errors.New("the snapshot names a file that is not kept for it")
 	// ErrSubsumed says that a newer checkpoint completed first.
 	ErrSubsumed = errors.New("subsumed by a newer checkpoint")

@@ -181,7 +181,7 @@ func (c *Checkpoints) validate(p *Pending, files map[string]*written, s *metadat
 		}
 		v.shares = true
 		if p.full {
-			return nil, fmt.Errorf("%s: %s was not written for it, and it may share nothing", ref.Field(), uri)
+			return nil, fmt.Errorf("%s: %s was not written for it, and it may share nothing: take the snapshot with Rebase", ref.Field(), uri)
 		}
 		if !c.keeps(p, key) {
 			return nil, fmt.Errorf("%s: %s: %w", ref.Field(), uri, ErrLost)

@@ -74,7 +74,7 @@ func (p *Pending) Err() error {
 }
 
 // errCompleting is the cause while Complete is at work.
-var errCompleting = fmt.Errorf("being completed: %w", ErrCompleted)
+var errCompleting = errors.New("being completed")
 
 // end ends the checkpoint and gives the files that it has; false if it has ended before.
 func (p *Pending) end(cause error) (map[string]*written, bool) {
@@ -84,13 +84,15 @@ func (p *Pending) end(cause error) (map[string]*written, bool) {
 		return nil, false
 	}
 	p.cause = cause
+	if cause != errCompleting {
+		close(p.done)
+	}
 	files := map[string]*written{}
 	for key, f := range p.files {
 		if f.committed || f.doubtful {
 			files[key] = f // others are not there, or will be deleted by their writer
 		}
 	}
-	close(p.done)
 	return files, true
 }
 
@@ -119,6 +121,7 @@ func (p *Pending) Complete(ctx context.Context, s *metadata.Snapshot) (Completed
 	if p.cause = err; err == nil {
 		p.cause = ErrCompleted
 	}
+	close(p.done)
 	p.mu.Unlock()
 	_ = c.sweep(ctx) // which logs what failed, to try it again
 	if err != nil {

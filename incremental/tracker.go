@@ -38,11 +38,13 @@ func (t *Tracker) Base() (checkpoint int64, files map[string]metadata.Stream) {
 	return t.base, t.files
 }
 
-// Restored says that the database was made of files that a snapshot has, which the next checkpoints may refer to.
+// Restored says that the database was made of files that a snapshot has, which the next checkpoints may refer to. What was
+// written before was of another database.
 func (t *Tracker) Restored(checkpoint int64, files map[string]metadata.Stream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.base, t.files = checkpoint, maps.Clone(files)
+	clear(t.written) // they are of another database
 }
 
 // Written says which objects a checkpoint has, those that it shares with another included. It is for the checkpoint to complete, or not.
@@ -59,9 +61,11 @@ func (t *Tracker) Written(checkpoint int64, files map[string]metadata.Stream) {
 func (t *Tracker) Completed(checkpoint int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if files, ok := t.written[checkpoint]; ok && checkpoint > t.base {
-		t.base, t.files = checkpoint, files
+	files, ok := t.written[checkpoint]
+	if !ok || checkpoint <= t.base {
+		return // a savepoint says nothing of older checkpoints, which may complete yet
 	}
+	t.base, t.files = checkpoint, files
 	maps.DeleteFunc(t.written, func(n int64, _ map[string]metadata.Stream) bool { return n <= checkpoint })
 }
 

@@ -120,6 +120,10 @@ func testIncremental(t *testing.T, open Opener) {
 				each(func(l backend.CheckpointListener) { l.CheckpointAborted(c.id) })
 				clean()
 			},
+			func() { // complete a savepoint, in which the database has no part
+				id++
+				each(func(l backend.CheckpointListener) { l.CheckpointCompleted(id) })
+			},
 			func() { // go back
 				closeAll()
 				pending = nil

@@ -86,6 +86,7 @@ type Backend[K comparable] struct {
 	// tracker knows which files of the database are in checkpoints; frozen counts those that were taken.
 	tracker *incremental.Tracker
 	frozen  int
+	trouble chan error // what the database could not do in the background
 	// walks are the iterators of callers that are in the midst of a loop, who may call Close there.
 	walks []*pebble.Iterator
 }
@@ -123,7 +124,7 @@ func Open[K comparable](key serializer.Codec[K], o Options[K]) (*Backend[K], err
 	if !filepath.IsAbs(o.Dir) {
 		return nil, fmt.Errorf("directory %q: it must be an absolute path", o.Dir)
 	}
-	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}, tracker: incremental.NewTracker()}
+	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}, tracker: incremental.NewTracker(), trouble: make(chan error, 1)}
 	if b.now == nil {
 		b.now = backend.SystemClock
 	}
@@ -167,6 +168,12 @@ func (b *Backend[K]) openShared() (err error) {
 	}
 	b.tuned.Merger = listMerger(b.o.MaxSize)
 	b.tuned.FS = scratchFS{vfs.Default}
+	b.tuned.AddEventListener(pebble.EventListener{BackgroundError: func(err error) {
+		select {
+		case b.trouble <- err:
+		default: // there is one already
+		}
+	}})
 	if b.o.Configure != nil {
 		b.o.Configure(b.tuned)
 	}

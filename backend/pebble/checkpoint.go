@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -71,7 +72,7 @@ type tables struct {
 func (b *Backend[K]) freeze(rebase bool) (_ *tables, err error) {
 	b.frozen++
 	t := &tables{dir: filepath.Join(b.o.Dir, "checkpoint-"+strconv.Itoa(b.frozen))}
-	if err := b.db.Flush(); err != nil {
+	if err := b.flushTables(); err != nil {
 		return nil, err
 	}
 	if err := b.db.Checkpoint(t.dir); err != nil {
@@ -90,11 +91,38 @@ func (b *Backend[K]) freeze(rebase bool) (_ *tables, err error) {
 	return t, nil
 }
 
+// flushTables writes what is in write buffers to files. Pebble tries that again for ever if it fails, as on a full disk.
+func (b *Backend[K]) flushTables() error {
+	select {
+	case <-b.trouble: // of before
+	default:
+	}
+	flushed, err := b.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-flushed:
+		return nil
+	case err := <-b.trouble:
+		return fmt.Errorf("%s: the database can't be written: %w", b.o.Dir, err)
+	}
+}
+
 // readVersion reads the manifest that the database wrote.
 func (t *tables) readVersion() (*version, error) {
-	names, err := filepath.Glob(filepath.Join(t.dir, "MANIFEST-*"))
-	if err != nil || len(names) != 1 {
-		return nil, fmt.Errorf("%s: %d manifests: %w", t.dir, len(names), err)
+	entries, err := os.ReadDir(t.dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "MANIFEST-") {
+			names = append(names, filepath.Join(t.dir, e.Name()))
+		}
+	}
+	if len(names) != 1 {
+		return nil, fmt.Errorf("%s: %d manifests", t.dir, len(names))
 	}
 	f, err := os.Open(names[0])
 	if err != nil {
@@ -130,7 +158,7 @@ type localFile struct {
 
 func newIncrement(ctx context.Context, s *snapshot, t backend.Target) (*increment, error) {
 	if t.Shared == "" {
-		return nil, errors.New("an incremental checkpoint needs a directory for shared files, and the target has none")
+		return nil, errors.New("an incremental checkpoint needs a directory for shared files: set Shared of the target")
 	}
 	v, err := s.tables.readVersion()
 	if err != nil {

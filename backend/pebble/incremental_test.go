@@ -7,10 +7,16 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+
+	cockroach "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/backend/backendtest"
@@ -398,4 +404,37 @@ func TestIncrementalFlipped(t *testing.T) {
 		}
 		check(t, again.Close())
 	}
+}
+
+// fullFS is a disk that has no room for tables.
+type fullFS struct {
+	vfs.FS
+	full *atomic.Bool
+}
+
+func (f fullFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if f.full.Load() && strings.HasSuffix(name, ".sst") {
+		return nil, &os.PathError{Op: "create", Path: name, Err: syscall.ENOSPC}
+	}
+	return f.FS.Create(name, c)
+}
+
+// A full disk fails the checkpoint, which can be taken again when there is room; the name of the directory may be any.
+func TestIncrementalFullDisk(t *testing.T) {
+	var full atomic.Bool
+	fs := storage.NewMemory()
+	b, v := openNumbers(t, backendtest.All, func(o *pebble.Options[string]) {
+		o.Dir = filepath.Join(t.TempDir(), "slot[1]*", "db")
+		o.Configure = func(p *cockroach.Options) { p.FS = fullFS{p.FS, &full} }
+	}, "a")
+	fill(t, b, v[0], "a", numbers(0, 1000)...)
+	full.Store(true)
+	if _, err := b.Snapshot(1, backend.SnapshotOptions{Format: backend.FormatIncremental}); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	full.Store(false)
+	h := checkpoint(t, b, fs, 2, backend.SnapshotOptions{})
+	again, v := openNumbers(t, backendtest.All, nil, "a")
+	check(t, restoreAll(again, fs, 2, h))
+	holds(t, again, v[0], "a", numbers(0, 1000)...)
 }

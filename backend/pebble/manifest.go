@@ -78,6 +78,9 @@ func userKey(internal []byte) []byte { return internal[:len(internal)-trailerLen
 
 const trailerLen = 8
 
+// maxSequence is the highest sequence number of an entry (base.SeqNumMax of Pebble).
+const maxSequence = 1<<56 - 2
+
 // rangeEnd is what the largest internal key of a table ends with if it is the end of a deletion of a range (InternalKeyRangeDeleteSentinel).
 var rangeEnd = []byte{15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
@@ -240,7 +243,10 @@ func (e *editReader) custom(t *tableMeta) {
 
 // check puts the tables of each level in order, and says what is wrong with them: what Pebble takes for granted.
 func (v *version) check() error {
-	numbers := map[uint64]bool{}
+	if v.lastSequence > maxSequence {
+		return fmt.Errorf("sequence number %d: %w", v.lastSequence, serializer.ErrCorrupt)
+	}
+	numbers, parts := map[uint64]bool{}, map[uint64]bool{} // files are whole tables, or have parts that are
 	for level := range v.levels {
 		tables := v.levels[level]
 		for _, t := range tables {
@@ -256,6 +262,9 @@ func (v *version) check() error {
 			}
 			if _, ok := v.backings[t.backing]; t.virtual && !ok {
 				return fmt.Errorf("table %d: its file %d is not there: %w", t.number, t.backing, serializer.ErrCorrupt)
+			}
+			if parts[t.file()] = parts[t.file()] || t.virtual; parts[t.file()] && (!t.virtual || numbers[t.backing]) || parts[t.number] {
+				return fmt.Errorf("table %d: its file is another table's, too: %w", t.number, serializer.ErrCorrupt)
 			}
 			numbers[t.number] = true
 		}
@@ -354,6 +363,20 @@ func (t *tableMeta) append(dst []byte, level int) []byte {
 // within says whether a table may have keys from lower on and before upper.
 func (t *tableMeta) within(lower, upper []byte) bool {
 	return bytes.Compare(userKey(t.largest), lower) >= 0 && bytes.Compare(userKey(t.smallest), upper) < 0
+}
+
+// inside checks that all keys are from lower on and before upper.
+func (v *version) inside(lower, upper []byte) error {
+	for _, tables := range v.levels {
+		for i := range tables {
+			t := &tables[i]
+			end := bytes.Compare(userKey(t.largest), upper)
+			if bytes.Compare(userKey(t.smallest), lower) < 0 || end > 0 || end == 0 && !bytes.HasSuffix(t.largest, rangeEnd) {
+				return fmt.Errorf("table %d has keys of other key groups: %w", t.number, serializer.ErrCorrupt)
+			}
+		}
+	}
+	return nil
 }
 
 // clip gives a version without the tables that have no keys from lower on and before upper.

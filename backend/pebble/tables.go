@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -85,8 +86,11 @@ func (b *Backend[K]) openDatabase(ctx context.Context, files backend.Files, h *m
 		streams[f.LocalName.String()] = f.Stream
 	}
 	// A manifest that lost its end would be one of less state.
-	if n := len(d.version.files()); n != len(streams) {
-		return nil, fmt.Errorf("%s: it has %d tables, and the checkpoint %d: %w", manifestFile, n, len(streams), serializer.ErrCorrupt)
+	if n := len(d.version.files()); n != len(h.Shared) || n != len(streams) {
+		return nil, fmt.Errorf("%s: it has %d tables, and the checkpoint %d: %w", manifestFile, n, len(h.Shared), serializer.ErrCorrupt)
+	}
+	if err := d.version.inside(appendPrefix(nil, int(h.KeyGroups.Start), 0), appendPrefix(nil, h.KeyGroups.Range().End+1, 0)); err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestFile, err)
 	}
 	d.version = d.version.clip(appendPrefix(nil, d.groups.Start, 0), after(appendPrefix(nil, d.groups.End, 1<<16-1)))
 	for number, size := range d.version.files() {
@@ -136,6 +140,14 @@ func readStream(ctx context.Context, files backend.Files, s metadata.Stream, mos
 	return io.ReadAll(r)
 }
 
+// bytes is the size of the tables.
+func (d *database) bytes() (n uint64) {
+	for _, t := range d.tables {
+		n += t.size
+	}
+	return n
+}
+
 // alike says whether the states of two databases have the same numbers, as far as both have them.
 func (d *database) alike(other *database) bool {
 	n := min(len(d.states), len(other.states))
@@ -156,8 +168,14 @@ func (b *Backend[K]) restoreTables(ctx context.Context, files backend.Files, han
 		}
 		all = append(all, d)
 	}
-	// The database with most states numbers them.
-	first := slices.MaxFunc(all, func(x, y *database) int { return len(x.states) - len(y.states) })
+	// The database with most bytes numbers the states, and of those that number them alike the one that has most.
+	largest := slices.MaxFunc(all, func(x, y *database) int { return cmp.Compare(x.bytes(), y.bytes()) })
+	first := largest
+	for _, d := range all {
+		if len(d.states) > len(first.states) && d.alike(largest) {
+			first = d
+		}
+	}
 	all = slices.DeleteFunc(all, func(d *database) bool {
 		if d.alike(first) {
 			return false
