@@ -93,9 +93,8 @@ func (b *Backend[K]) freeze(rebase bool) (_ *tables, err error) {
 
 // flushTables writes what is in write buffers to files. Pebble tries that again for ever if it fails, as on a full disk.
 func (b *Backend[K]) flushTables() error {
-	select {
-	case <-b.trouble: // of before
-	default:
+	for len(b.trouble) > 0 {
+		_ = <-b.trouble // of before
 	}
 	flushed, err := b.db.AsyncFlush()
 	if err != nil {
