@@ -86,10 +86,13 @@ type Backend[K comparable] struct {
 	// tracker knows which files of the database are in checkpoints; frozen counts those that were taken.
 	tracker *incremental.Tracker
 	frozen  int
-	trouble chan error // what the database could not do in the background
+	trouble chan trouble
 	// walks are the iterators of callers that are in the midst of a loop, who may call Close there.
 	walks []*pebble.Iterator
 }
+
+// trouble is what the database could not do in the background.
+type trouble struct{ err error }
 
 // slot is a state of the database.
 type slot struct {
@@ -124,7 +127,7 @@ func Open[K comparable](key serializer.Codec[K], o Options[K]) (*Backend[K], err
 	if !filepath.IsAbs(o.Dir) {
 		return nil, fmt.Errorf("directory %q: it must be an absolute path", o.Dir)
 	}
-	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}, tracker: incremental.NewTracker(), trouble: make(chan error, 1)}
+	b := &Backend[K]{key: key, subtask: subtask, o: o, groups: o.KeyGroups, now: o.Clock, group: -1, byName: map[string]int{}, tracker: incremental.NewTracker(), trouble: make(chan trouble, 1)}
 	if b.now == nil {
 		b.now = backend.SystemClock
 	}
@@ -170,7 +173,7 @@ func (b *Backend[K]) openShared() (err error) {
 	b.tuned.FS = scratchFS{vfs.Default}
 	b.tuned.AddEventListener(pebble.EventListener{BackgroundError: func(err error) {
 		select {
-		case b.trouble <- err:
+		case b.trouble <- trouble{err}:
 		default: // there is one already
 		}
 	}})

@@ -93,8 +93,9 @@ func (b *Backend[K]) freeze(rebase bool) (_ *tables, err error) {
 
 // flushTables writes what is in write buffers to files. Pebble tries that again for ever if it fails, as on a full disk.
 func (b *Backend[K]) flushTables() error {
-	for len(b.trouble) > 0 {
-		_ = <-b.trouble // of before
+	select {
+	case <-b.trouble: // of before
+	default:
 	}
 	flushed, err := b.db.AsyncFlush()
 	if err != nil {
@@ -103,8 +104,8 @@ func (b *Backend[K]) flushTables() error {
 	select {
 	case <-flushed:
 		return nil
-	case err := <-b.trouble:
-		return fmt.Errorf("%s: the database can't be written: %w", b.o.Dir, err)
+	case t := <-b.trouble:
+		return fmt.Errorf("%s: the database can't be written: %w", b.o.Dir, t.err)
 	}
 }
 
