@@ -142,8 +142,8 @@ type found struct {
 	claimed bool
 }
 
-// checkpointNumber is the N of a directory chk-N.
-func checkpointNumber(name string) (int64, bool) {
+// CheckpointNumber is the N of a directory whose name is chk-N; false for other names.
+func CheckpointNumber(name string) (int64, bool) {
 	digits, ok := strings.CutPrefix(name, "chk-")
 	if !ok || digits == "" || digits[0] < '0' || digits[0] > '9' {
 		return 0, false
@@ -169,7 +169,7 @@ func (c *Checkpoints) scan(ctx context.Context, job string) ([]*found, error) {
 	slices.Sort(dirs)
 	var list []*found
 	for _, dir := range dirs {
-		n, checkpoint := checkpointNumber(storage.Base(dir))
+		n, checkpoint := CheckpointNumber(storage.Base(dir))
 		own := job == c.dir && checkpoint
 		if own {
 			c.used[n] = true
@@ -223,7 +223,7 @@ type neighbours struct {
 
 // beside finds what may share files with a snapshot that is claimed: the other checkpoints in its job's directory.
 func (c *Checkpoints) beside(ctx context.Context, dir string) (neighbours, error) {
-	if _, ok := checkpointNumber(storage.Base(dir)); !ok {
+	if _, ok := CheckpointNumber(storage.Base(dir)); !ok {
 		return neighbours{}, nil
 	}
 	job := storage.Dir(dir)
@@ -253,7 +253,7 @@ func (c *Checkpoints) owns(key string) bool {
 	}
 	if rest, ok := storage.Rel(c.dir, key); ok {
 		first, _, below := strings.Cut(rest, "/")
-		_, checkpoint := checkpointNumber(first)
+		_, checkpoint := CheckpointNumber(first)
 		return below && checkpoint
 	}
 	return false

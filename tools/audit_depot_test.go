@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
@@ -78,7 +79,7 @@ func (d *depot) snapshot(dir string, ago time.Duration, uris ...string) string {
 
 func (d *depot) keyed(dir string, ago time.Duration, h metadata.Keyed) string {
 	d.t.Helper()
-	id, _ := checkpointNumber(storage.Base(dir))
+	id, _ := incremental.CheckpointNumber(storage.Base(dir))
 	return d.numbered(dir, id, ago, h)
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -101,7 +102,7 @@ func (l *layouts) find(dir string) place {
 
 // segment says what a directory named name is, in which the directory below lies.
 func (l *layouts) segment(at, up, name, below string) (place, bool) {
-	if n, ok := checkpointNumber(name); ok {
+	if n, ok := incremental.CheckpointNumber(name); ok {
 		return place{area: AreaCheckpoint, job: up, dir: at, checkpoint: n}, true
 	}
 	if oldSavepoint.MatchString(name) || l.snapshots[at] {

@@ -173,7 +173,7 @@ func (a *audit) visit(ctx context.Context, w *work, dir string) error {
 
 // hasMeaning says that a directory of this name is Flink's.
 func hasMeaning(name string) bool {
-	_, checkpoint := checkpointNumber(name)
+	_, checkpoint := incremental.CheckpointNumber(name)
 	return checkpoint || jobIDPattern.MatchString(name) || oldSavepoint.MatchString(name) || mergedPattern.MatchString(name) || workingPattern.MatchString(name)
 }
 
@@ -249,7 +249,7 @@ func (a *audit) noteDir(dir string, empty bool) {
 // seen learns from the name of a directory. a.mu is held.
 func (a *audit) seen(key string) {
 	name := storage.Base(key)
-	if _, ok := checkpointNumber(name); ok {
+	if _, ok := incremental.CheckpointNumber(name); ok {
 		a.layouts.jobs[storage.Dir(key)] = true
 		a.dirs[key] = true
 	} else if oldSavepoint.MatchString(name) || workingPattern.MatchString(name) {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -114,7 +115,7 @@ func (a *audit) whole(ctx context.Context, dir string) (string, error) {
 		if name == "" || up == at {
 			return a.wholeAtTop(at, dir), nil
 		}
-		_, checkpoint := checkpointNumber(name)
+		_, checkpoint := incremental.CheckpointNumber(name)
 		key := a.registry.Key(at)
 		switch {
 		case checkpoint:
@@ -151,7 +152,7 @@ func (a *audit) wholeAtTop(top, dir string) string {
 }
 
 func isCheckpoint(info storage.Info) bool {
-	_, ok := checkpointNumber(storage.Base(info.URI))
+	_, ok := incremental.CheckpointNumber(storage.Base(info.URI))
 	return ok && info.Dir
 }
 

@@ -97,7 +97,7 @@ func defaultScope(metadata []string) []string {
 	for _, uri := range metadata {
 		dir := storage.Dir(uri)
 		up := storage.Dir(dir)
-		if _, ok := checkpointNumber(storage.Base(dir)); ok {
+		if _, ok := incremental.CheckpointNumber(storage.Base(dir)); ok {
 			up = storage.Dir(up)
 		}
 		if !slices.Contains(scope, up) {

@@ -139,7 +139,7 @@ func (s *scout) visit(ctx context.Context, w *work, dir string) error {
 			continue
 		}
 		name := storage.Base(info.URI)
-		if _, ok := checkpointNumber(name); ok {
+		if _, ok := incremental.CheckpointNumber(name); ok {
 			isJob = true
 		}
 		if dirs = append(dirs, info.URI); !hasMeaning(name) {

@@ -11,9 +11,9 @@ import (
 	"regexp"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
@@ -112,16 +112,6 @@ var (
 	savepointPattern = regexp.MustCompile(`^savepoint-[0-9a-f]{6}-[0-9a-f]{12}$`)
 )
 
-// checkpointNumber is the N of a directory name chk-N.
-func checkpointNumber(name string) (int64, bool) {
-	digits, ok := strings.CutPrefix(name, "chk-")
-	if !ok || digits == "" || digits[0] < '0' || digits[0] > '9' {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	return n, err == nil
-}
-
 func readChildren(ctx context.Context, fsys storage.FS, dir string) (c children, err error) {
 	for info, err := range fsys.ReadDir(ctx, dir) {
 		if err != nil {
@@ -133,7 +123,7 @@ func readChildren(ctx context.Context, fsys storage.FS, dir string) (c children,
 		}
 		c.dirs++
 		name := storage.Base(info.URI)
-		if id, ok := checkpointNumber(name); ok {
+		if id, ok := incremental.CheckpointNumber(name); ok {
 			c.checkpoints = append(c.checkpoints, checkpointDir{info.URI, id})
 		} else if savepointPattern.MatchString(name) {
 			c.savepoints = append(c.savepoints, info.URI)
@@ -182,7 +172,7 @@ func locateBelow(ctx context.Context, fsys storage.FS, dir string) (uri, chosen 
 		return "", "", fmt.Errorf("%s: %s: %w", dir, fmt.Sprintf(format, args...), ErrNoSnapshot)
 	}
 	name := storage.Base(dir)
-	switch _, isCheckpoint := checkpointNumber(name); {
+	switch _, isCheckpoint := incremental.CheckpointNumber(name); {
 	case len(c.checkpoints) > 0:
 		return fail("a job's directory with %d checkpoints, none of which has a %s", len(c.checkpoints), MetadataName)
 	case len(c.savepoints) > 0:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
@@ -59,7 +60,7 @@ func refDir(r metadata.Ref) string {
 
 func newPlaces(s *Snapshot) *places {
 	p := &places{dir: s.Dir, known: map[string]placed{}}
-	if _, ok := checkpointNumber(storage.Base(s.Dir)); ok {
+	if _, ok := incremental.CheckpointNumber(storage.Base(s.Dir)); ok {
 		p.job = storage.Dir(s.Dir)
 	}
 	var dirs []string
@@ -211,7 +212,7 @@ func owner(dir string) (root, kind string) {
 		if savepointPattern.MatchString(name) {
 			return d, "savepoint"
 		}
-		if _, ok := checkpointNumber(name); ok {
+		if _, ok := incremental.CheckpointNumber(name); ok {
 			return up, name
 		}
 		if slices.Contains(stateDirectories, name) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
@@ -167,7 +168,7 @@ func (l *locator) find(dir string, files []*sourceFile) (string, error) {
 // own says that dir is the snapshot's directory or in that of its job.
 func (l *locator) own(dir string) bool {
 	job := l.dir
-	if _, ok := checkpointNumber(storage.Base(job)); ok {
+	if _, ok := incremental.CheckpointNumber(storage.Base(job)); ok {
 		job = storage.Dir(job)
 	}
 	_, ok := storage.Rel(job, dir)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/backend/rocksdb"
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
@@ -37,7 +38,7 @@ func (p *RepairPlan) search(ctx context.Context, o RepairOptions) error {
 		}
 		dir := p.snapshot.Dir
 		roots = append(roots, dir)
-		if _, ok := checkpointNumber(storage.Base(dir)); ok {
+		if _, ok := incremental.CheckpointNumber(storage.Base(dir)); ok {
 			roots = append(roots, storage.Dir(dir))
 		}
 		roots = append(roots, f.savepointsAround(dir)...)

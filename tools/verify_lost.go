@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
@@ -28,7 +29,7 @@ func findLost(ctx context.Context, fsys storage.FS, s *Snapshot, lost []*lostFil
 		return nil, err
 	}
 	dirs := []string{s.Dir}
-	if _, ok := checkpointNumber(storage.Base(s.Dir)); ok {
+	if _, ok := incremental.CheckpointNumber(storage.Base(s.Dir)); ok {
 		job := storage.Dir(s.Dir)
 		dirs = append(dirs, storage.Join(job, "shared"), storage.Join(job, "taskowned"))
 	}

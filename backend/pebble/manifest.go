@@ -88,20 +88,19 @@ var rangeEnd = []byte{15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 func readVersion(r io.Reader) (*version, error) {
 	v := &version{backings: map[uint64]uint64{}}
 	records := record.NewReader(r, 0)
-	var buf bytes.Buffer
 	for n := 0; ; n++ {
 		rec, err := records.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		buf.Reset()
+		var edit []byte
 		if err == nil {
-			_, err = buf.ReadFrom(rec)
+			edit, err = io.ReadAll(rec)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("edit %d: %w: %w", n, serializer.ErrCorrupt, err)
 		}
-		if err := v.apply(bytes.Clone(buf.Bytes())); err != nil {
+		if err := v.apply(edit); err != nil {
 			return nil, fmt.Errorf("edit %d: %w", n, err)
 		}
 	}
@@ -246,7 +245,7 @@ func (v *version) check() error {
 	if v.lastSequence > maxSequence {
 		return fmt.Errorf("sequence number %d: %w", v.lastSequence, serializer.ErrCorrupt)
 	}
-	numbers, parts := map[uint64]bool{}, map[uint64]bool{} // files are whole tables, or have parts that are
+	numbers := map[uint64]bool{}
 	for level := range v.levels {
 		tables := v.levels[level]
 		for _, t := range tables {
@@ -263,9 +262,6 @@ func (v *version) check() error {
 			if _, ok := v.backings[t.backing]; t.virtual && !ok {
 				return fmt.Errorf("table %d: its file %d is not there: %w", t.number, t.backing, serializer.ErrCorrupt)
 			}
-			if parts[t.file()] = parts[t.file()] || t.virtual; parts[t.file()] && (!t.virtual || numbers[t.backing]) || parts[t.number] {
-				return fmt.Errorf("table %d: its file is another table's, too: %w", t.number, serializer.ErrCorrupt)
-			}
 			numbers[t.number] = true
 		}
 		if level == 0 {
@@ -273,14 +269,25 @@ func (v *version) check() error {
 		}
 		slices.SortFunc(tables, func(a, b tableMeta) int { return bytes.Compare(userKey(a.smallest), userKey(b.smallest)) })
 		for i := 1; i < len(tables); i++ {
-			before, t := &tables[i-1], &tables[i]
-			end := userKey(before.largest)
-			if c := bytes.Compare(end, userKey(t.smallest)); c > 0 || c == 0 && !bytes.HasSuffix(before.largest, rangeEnd) {
+			if before, t := &tables[i-1], &tables[i]; !before.endsBefore(userKey(t.smallest)) {
 				return fmt.Errorf("tables %d and %d of level %d overlap: %w", before.number, t.number, level, serializer.ErrCorrupt)
 			}
 		}
 	}
+	for _, tables := range v.levels {
+		for i := range tables {
+			if t := &tables[i]; t.virtual && numbers[t.backing] {
+				return fmt.Errorf("table %d: its file is another table's, too: %w", t.number, serializer.ErrCorrupt)
+			}
+		}
+	}
 	return nil
+}
+
+// endsBefore says whether all keys of a table are before one.
+func (t *tableMeta) endsBefore(key []byte) bool {
+	c := bytes.Compare(userKey(t.largest), key)
+	return c < 0 || c == 0 && bytes.HasSuffix(t.largest, rangeEnd)
 }
 
 // files are the sizes of the files that the tables are in, by number.
@@ -369,9 +376,7 @@ func (t *tableMeta) within(lower, upper []byte) bool {
 func (v *version) inside(lower, upper []byte) error {
 	for _, tables := range v.levels {
 		for i := range tables {
-			t := &tables[i]
-			end := bytes.Compare(userKey(t.largest), upper)
-			if bytes.Compare(userKey(t.smallest), lower) < 0 || end > 0 || end == 0 && !bytes.HasSuffix(t.largest, rangeEnd) {
+			if t := &tables[i]; bytes.Compare(userKey(t.smallest), lower) < 0 || !t.endsBefore(upper) {
 				return fmt.Errorf("table %d has keys of other key groups: %w", t.number, serializer.ErrCorrupt)
 			}
 		}

@@ -141,17 +141,13 @@ func (s *snapshot) writeTo(ctx context.Context, t backend.Target) (metadata.Keye
 	if len(s.states) == 0 {
 		return nil, nil
 	}
-	files, err := s.begin(ctx, t)
+	files, write, err := s.begin(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	defer files.Abort()
 	var h metadata.Keyed
-	if n, ok := files.(*increment); ok {
-		err = n.upload()
-	} else {
-		err = s.write(ctx, files.(backend.StateFiles))
-	}
+	err = write()
 	if err == nil && s.apart {
 		raw := t.Create(ctx)
 		defer func() {
@@ -174,11 +170,14 @@ type committer interface {
 	Abort()
 }
 
-func (s *snapshot) begin(ctx context.Context, t backend.Target) (committer, error) {
+// begin gives what the snapshot is written to, and what writes it.
+func (s *snapshot) begin(ctx context.Context, t backend.Target) (committer, func() error, error) {
 	if s.tables != nil {
-		return newIncrement(ctx, s, t)
+		n, err := newIncrement(ctx, s, t)
+		return n, n.upload, err
 	}
-	return backend.NewStateFiles(ctx, t, s.o)
+	files, err := backend.NewStateFiles(ctx, t, s.o)
+	return files, func() error { return s.write(ctx, files) }, err
 }
 
 // write writes the database as it is, in one scan.

@@ -27,10 +27,8 @@ type backendLines struct {
 // measurement, of Flink that of the better collector.
 func backendTable(w io.Writer, files []string) error {
 	all := backendLines{lines: map[backendKey]map[string][]backendLine{}}
-	for _, name := range files {
-		if err := all.read(name); err != nil {
-			return err
-		}
+	if err := eachLine(files, all.add); err != nil {
+		return err
 	}
 	fmt.Fprintf(w, "Flink %s, Java %s, %s, %d cores; load of the machine %.1f to %.1f. Medians.\n", all.flink, all.java, all.goVersion, runtime.NumCPU(), all.lo, all.hi)
 	fmt.Fprint(w, "\n| operation | Flink hashmap | heap | times | Flink RocksDB | Pebble | times |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
@@ -65,33 +63,46 @@ func times(r float64) string {
 	return fmt.Sprintf("%.1f", r)
 }
 
-func (a *backendLines) read(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for d := json.NewDecoder(f); ; {
-		var l backendLine
-		if err := d.Decode(&l); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+// eachLine calls take with each line of files of measurements.
+func eachLine[L any](files []string, take func(L)) error {
+	read := func(name string) error {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
 		}
-		k := backendKey{l.Name, l.Backend, l.What}
-		if a.lines[k] == nil {
-			a.lines[k] = map[string][]backendLine{}
-			if l.Go != "" {
-				a.order = append(a.order, k)
+		defer f.Close()
+		for d := json.NewDecoder(f); ; {
+			var l L
+			if err := d.Decode(&l); err == io.EOF {
+				return nil
+			} else if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
 			}
+			take(l)
 		}
-		a.lines[k][l.GC] = append(a.lines[k][l.GC], l)
-		if a.lo == 0 || l.Load1 < a.lo {
-			a.lo = l.Load1
-		}
-		a.hi = max(a.hi, l.Load1)
-		a.flink, a.java, a.goVersion = first(l.Flink, a.flink), first(l.Java, a.java), first(l.Go, a.goVersion)
 	}
+	for _, name := range files {
+		if err := read(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *backendLines) add(l backendLine) {
+	k := backendKey{l.Name, l.Backend, l.What}
+	if a.lines[k] == nil {
+		a.lines[k] = map[string][]backendLine{}
+		if l.Go != "" {
+			a.order = append(a.order, k)
+		}
+	}
+	a.lines[k][l.GC] = append(a.lines[k][l.GC], l)
+	if a.lo == 0 || l.Load1 < a.lo {
+		a.lo = l.Load1
+	}
+	a.hi = max(a.hi, l.Load1)
+	a.flink, a.java, a.goVersion = first(l.Flink, a.flink), first(l.Java, a.java), first(l.Go, a.goVersion)
 }
 
 // compared gives the CPU seconds of an operation, Flink's with the better collector.

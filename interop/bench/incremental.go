@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -146,30 +145,20 @@ func incrementalTable(w io.Writer, files []string) error {
 	type key struct{ what, groups string }
 	all := map[key]*side{}
 	var order []key
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
+	err := eachLine(files, func(l backendLine) {
+		k := key{l.What, l.KeyGroups}
+		if all[k] == nil {
+			all[k] = &side{}
+			order = append(order, k)
 		}
-		defer f.Close()
-		for d := json.NewDecoder(f); ; {
-			var l backendLine
-			if err := d.Decode(&l); err == io.EOF {
-				break
-			} else if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			k := key{l.What, l.KeyGroups}
-			if all[k] == nil {
-				all[k] = &side{}
-				order = append(order, k)
-			}
-			if l.Go != "" {
-				all[k].drey = append(all[k].drey, l)
-			} else {
-				all[k].flink = append(all[k].flink, l)
-			}
+		if l.Go != "" {
+			all[k].drey = append(all[k].drey, l)
+		} else {
+			all[k].flink = append(all[k].flink, l)
 		}
+	})
+	if err != nil {
+		return err
 	}
 	cpu := func(l backendLine) float64 { return l.CPU }
 	uploaded := func(l backendLine) float64 { return l.UploadedMB }

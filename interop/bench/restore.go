@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -196,25 +195,15 @@ func restoreTable(w io.Writer, files []string) error {
 		fileMB int
 	}
 	all := map[state]map[string]backendLine{}
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
+	err := eachLine(files, func(l backendLine) {
+		k := state{l.MB, l.FileMB}
+		if all[k] == nil {
+			all[k] = map[string]backendLine{}
 		}
-		defer f.Close()
-		for d := json.NewDecoder(f); ; {
-			var l backendLine
-			if err := d.Decode(&l); err == io.EOF {
-				break
-			} else if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			k := state{l.MB, l.FileMB}
-			if all[k] == nil {
-				all[k] = map[string]backendLine{}
-			}
-			all[k][l.What] = l
-		}
+		all[k][l.What] = l
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Fprint(w, "| state, MB | tables of, MB | files | restored from | CPU s | wall s | times the local copy: CPU | wall |\n| ---: | --- | ---: | --- | ---: | ---: | ---: | ---: |\n")
 	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b state) int { return cmp.Or(cmp.Compare(a.fileMB, b.fileMB), cmp.Compare(a.mb, b.mb)) }) {

@@ -174,30 +174,20 @@ func stateTable(w io.Writer, files []string) error {
 	rows := map[key][]stateLine{}
 	var order []key
 	lo, hi, flink, java, goVersion := 0.0, 0.0, "", "", ""
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
+	err := eachLine(files, func(l stateLine) {
+		k := key{l.Name, l.What, l.Path, l.Backend, l.Output}
+		if rows[k] == nil {
+			order = append(order, k)
 		}
-		defer f.Close()
-		for d := json.NewDecoder(f); ; {
-			var l stateLine
-			if err := d.Decode(&l); err == io.EOF {
-				break
-			} else if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			k := key{l.Name, l.What, l.Path, l.Backend, l.Output}
-			if rows[k] == nil {
-				order = append(order, k)
-			}
-			rows[k] = append(rows[k], l)
-			if lo == 0 || l.Load1 < lo {
-				lo = l.Load1
-			}
-			hi = max(hi, l.Load1)
-			flink, java, goVersion = first(l.Flink, flink), first(l.Java, java), first(l.Go, goVersion)
+		rows[k] = append(rows[k], l)
+		if lo == 0 || l.Load1 < lo {
+			lo = l.Load1
 		}
+		hi = max(hi, l.Load1)
+		flink, java, goVersion = first(l.Flink, flink), first(l.Java, java), first(l.Go, goVersion)
+	})
+	if err != nil {
+		return err
 	}
 	cpu := func(l stateLine) float64 { return l.CPU }
 	wall := func(l stateLine) float64 { return l.Wall }
