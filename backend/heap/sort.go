@@ -36,7 +36,12 @@ type sorter struct {
 func (s *sorter) sort(arena []byte, items []sortedItem) {
 	rest := func(a, b sortedItem) int { return bytes.Compare(arena[a.at:a.key], arena[b.at:b.key]) }
 	if len(items) < fewItems {
-		slices.SortFunc(items, func(a, b sortedItem) int { return cmp.Or(cmp.Compare(a.prefix, b.prefix), rest(a, b)) })
+		slices.SortFunc(items, func(a, b sortedItem) int {
+			if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
+				return c
+			}
+			return rest(a, b)
+		})
 		return
 	}
 	s.byPrefix(items)

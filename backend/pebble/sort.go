@@ -30,6 +30,9 @@ func newSortItem(key []byte, place uint32) sortItem {
 // lacking gives the entries that the database lacks, in order of keys, and the bytes of their keys and values. It
 // distributes them to their key groups, and sorts each of these by itself, so that it works in the processor's caches.
 func (b *buffer) lacking() ([]sortItem, int) {
+	if len(b.dirty) < fewItems {
+		return b.fewLacking()
+	}
 	size, n := 0, 0
 	var next []int // by key group: where its next item goes
 	for _, place := range b.dirty {
@@ -63,8 +66,29 @@ func (b *buffer) lacking() ([]sortItem, int) {
 		spare = b.sort(items[from:end], spare)
 		from = end
 	}
-	// One that was forgotten and written again is there twice.
-	return slices.CompactFunc(items, func(x, y sortItem) bool { return x.place == y.place }), size
+	return unique(items), size
+}
+
+// fewLacking is lacking for a few entries, whose key groups are not worth a table.
+func (b *buffer) fewLacking() (items []sortItem, size int) {
+	for _, place := range b.dirty {
+		if e := b.at(place); e.dirty() {
+			items = append(items, sortItem{place: place})
+			size += len(e.key()) + len(e.value())
+		}
+	}
+	slices.SortFunc(items, b.compare)
+	return unique(items), size
+}
+
+// unique leaves out items that are there again, as of an entry that was forgotten and written again.
+func unique(items []sortItem) []sortItem {
+	return slices.CompactFunc(items, func(x, y sortItem) bool { return x.place == y.place })
+}
+
+// compare compares whole keys.
+func (b *buffer) compare(x, y sortItem) int {
+	return bytes.Compare(b.at(x.place).key(), b.at(y.place).key())
 }
 
 // fewItems is the number of items below which they are sorted by comparing them.
@@ -72,10 +96,12 @@ const fewItems = 64
 
 // sort sorts items of a key group. It gives the memory that it used beside them.
 func (b *buffer) sort(items, spare []sortItem) []sortItem {
-	rest := func(x, y sortItem) int { return bytes.Compare(b.at(x.place).key(), b.at(y.place).key()) }
 	if len(items) < fewItems {
 		slices.SortFunc(items, func(x, y sortItem) int {
-			return cmp.Or(cmp.Compare(x.first, y.first), cmp.Compare(x.second, y.second), rest(x, y))
+			if c := cmp.Or(cmp.Compare(x.first, y.first), cmp.Compare(x.second, y.second)); c != 0 {
+				return c
+			}
+			return b.compare(x, y)
 		})
 		return spare
 	}
@@ -107,7 +133,7 @@ func (b *buffer) sort(items, spare []sortItem) []sortItem {
 			to++
 		}
 		if to-from > 1 {
-			slices.SortFunc(items[from:to], rest)
+			slices.SortFunc(items[from:to], b.compare)
 		}
 		from = to
 	}
