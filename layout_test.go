@@ -22,6 +22,8 @@ const module = "github.com/drey-state/drey/"
 var direction = map[string][]string{
 	"internal/javaio":     {},
 	"keygroup":            {},
+	"rest":                {},
+	"rest/resttest":       {},
 	"storage":             {},
 	"storage/s3":          {"storage"},
 	"storage/storagetest": {"storage"},
@@ -35,11 +37,11 @@ var direction = map[string][]string{
 	"state":               {"backend", "backend/heap", "backend/pebble"},
 	"incremental":         {"metadata", "storage"},
 	"localrecovery":       {"keygroup", "storage"},
-	"tools":               {"backend", "backend/heap", "backend/pebble", "backend/rocksdb", "incremental", "keygroup", "metadata", "serializer", "storage"},
-	"tools/drey":          {"backend", "keygroup", "serializer", "metadata", "storage", "storage/s3", "tools"},
-	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "serializer", "storage"},
+	"tools":               {"backend", "backend/heap", "backend/pebble", "backend/rocksdb", "incremental", "keygroup", "metadata", "rest", "serializer", "storage"},
+	"tools/drey":          {"backend", "keygroup", "serializer", "metadata", "rest", "storage", "storage/s3", "tools"},
+	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "rest", "serializer", "storage"},
 	"fuzz":                {"backend", "backend/rocksdb", "serializer", "internal/javaio", "metadata", "storage"},
-	"interop":             {"backend", "backend/rocksdb", "keygroup", "serializer", "metadata", "state", "storage", "storage/s3", "tools"},
+	"interop":             {"backend", "backend/rocksdb", "keygroup", "serializer", "metadata", "rest", "state", "storage", "storage/s3", "tools"},
 	"interop/bench": {
 		"backend", "backend/backendtest", "backend/heap", "backend/pebble", "backend/rocksdb", "keygroup", "localrecovery", "metadata",
 		"serializer", "state", "storage", "storage/s3", "tools",
@@ -47,7 +49,7 @@ var direction = map[string][]string{
 }
 
 // testsToo are packages that every test may import.
-var testsToo = []string{"backend/backendtest", "backend/heap", "backend/pebble", "localrecovery", "storage", "storage/s3", "storage/storagetest"}
+var testsToo = []string{"backend/backendtest", "backend/heap", "backend/pebble", "localrecovery", "rest/resttest", "storage", "storage/s3", "storage/storagetest"}
 
 // confined says which package alone may import modules of a kind, tests aside.
 var confined = map[string]string{

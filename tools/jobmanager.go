@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/drey-state/drey/rest"
 )
 
 // JobManagerOptions says how to talk to a Flink cluster.
@@ -28,9 +29,7 @@ type JobManagerOptions struct {
 // JobManager asks Flink's REST interface, of 1.20 and 2.x, what its jobs
 // need. Several goroutines may use it.
 type JobManager struct {
-	base    *url.URL
-	client  *http.Client
-	token   string
+	flink   *rest.Client
 	timeout time.Duration
 	pause   time.Duration // before an answer that isn't settled is asked for again
 }
@@ -166,20 +165,15 @@ func (h *Held) Paths() []string {
 // NewJobManager prepares to ask the cluster at a URL such as
 // https://user:password@host:8081/path. It makes no request.
 func NewJobManager(rawURL string, o JobManagerOptions) (*JobManager, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		// The error of url.Parse quotes the URL, which may hold a password.
-		return nil, errors.New("job manager: not a valid URL")
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("job manager %s: want http://HOST:PORT or https://HOST:PORT", u.Redacted())
-	}
-	m := &JobManager{base: u, client: o.Client, token: o.Token, timeout: o.Timeout, pause: 500 * time.Millisecond}
-	if m.client == nil {
-		m.client = http.DefaultClient
-	}
+	m := &JobManager{timeout: o.Timeout, pause: 500 * time.Millisecond}
 	if m.timeout == 0 {
 		m.timeout = time.Minute
+	}
+	var err error
+	// Held tries again itself, from the beginning.
+	m.flink, err = rest.New(rawURL, rest.Options{HTTP: o.Client, Token: o.Token, Timeout: m.timeout, RetryFor: -1})
+	if err != nil {
+		return nil, err
 	}
 	return m, nil
 }
@@ -197,7 +191,7 @@ func (m *JobManager) Held(ctx context.Context) (*Held, error) {
 		if err == nil {
 			return h, nil
 		}
-		if asLater := (*laterError)(nil); errors.As(err, &asLater) {
+		if l := (*laterError)(nil); errors.As(err, &l) {
 			waited = err
 			select {
 			case <-ctx.Done():
@@ -206,9 +200,9 @@ func (m *JobManager) Held(ctx context.Context) (*Held, error) {
 			}
 		}
 		if ctx.Err() != nil && waited != nil {
-			return nil, fmt.Errorf("job manager %s: %w (%w)", m.base.Redacted(), waited, ctx.Err())
+			return nil, fmt.Errorf("job manager %s: %w (%w)", m.flink.URL(), waited, ctx.Err())
 		}
-		return nil, fmt.Errorf("job manager %s: %w", m.base.Redacted(), err)
+		return nil, fmt.Errorf("job manager %s: %w", m.flink.URL(), err)
 	}
 }
 
@@ -222,18 +216,18 @@ func later(format string, a ...any) error { return &laterError{fmt.Errorf(format
 
 // ask collects all answers once.
 func (m *JobManager) ask(ctx context.Context) (*Held, error) {
-	h := &Held{URL: m.base.Redacted(), Asked: time.Now(), Jobs: []HeldJob{}}
+	h := &Held{URL: m.flink.URL(), Asked: time.Now(), Jobs: []HeldJob{}}
 	if err := m.configuration(ctx, h); err != nil {
 		return nil, err
 	}
-	before, err := m.overview(ctx)
+	before, err := m.flink.Jobs(ctx)
 	if err != nil {
-		return nil, err
+		return nil, asLater(err, false)
 	}
 	received := time.Now()
 	for _, o := range before {
-		if !o.ended() {
-			h.ClockAhead = o.now().Sub(received)
+		if !o.State.Ended() {
+			h.ClockAhead = clockOf(o).Sub(received)
 		}
 		j, err := m.job(ctx, o, h.Stale)
 		if err != nil {
@@ -241,12 +235,12 @@ func (m *JobManager) ask(ctx context.Context) (*Held, error) {
 		}
 		h.Jobs = append(h.Jobs, *j)
 	}
-	after, err := m.overview(ctx)
+	after, err := m.flink.Jobs(ctx)
 	if err != nil {
-		return nil, err
+		return nil, asLater(err, false)
 	}
-	same := func(a, b jobOverview) bool { return a.ID == b.ID && a.State == b.State }
-	byID := func(a, b jobOverview) int { return strings.Compare(a.ID, b.ID) }
+	same := func(a, b rest.JobOverview) bool { return a.ID == b.ID && a.State == b.State }
+	byID := func(a, b rest.JobOverview) int { return strings.Compare(a.ID, b.ID) }
 	slices.SortFunc(before, byID)
 	slices.SortFunc(after, byID)
 	if !slices.EqualFunc(before, after, same) {
@@ -255,19 +249,14 @@ func (m *JobManager) ask(ctx context.Context) (*Held, error) {
 	return h, nil
 }
 
-// ended says that the job is in a state that it doesn't leave. SUSPENDED isn't one: another job manager goes on.
-func (o *jobOverview) ended() bool {
-	return o.State == "FINISHED" || o.State == "CANCELED" || o.State == "FAILED"
-}
-
-// now is the job manager's clock, told by a job that runs.
-func (o *jobOverview) now() time.Time { return time.UnixMilli(*o.Start + *o.Duration) }
+// clockOf is the job manager's clock, told by a job that runs.
+func clockOf(o rest.JobOverview) time.Time { return time.UnixMilli(o.Start + o.Duration) }
 
 // job asks about one job.
-func (m *JobManager) job(ctx context.Context, o jobOverview, stale time.Duration) (*HeldJob, error) {
-	j := &HeldJob{ID: o.ID, Name: o.Name, State: o.State, Ended: o.ended(), Start: time.UnixMilli(*o.Start)}
+func (m *JobManager) job(ctx context.Context, o rest.JobOverview, stale time.Duration) (*HeldJob, error) {
+	j := &HeldJob{ID: o.ID, Name: o.Name, State: string(o.State), Ended: o.State.Ended(), Start: time.UnixMilli(o.Start)}
 	s, err := m.statistics(ctx, o.ID)
-	if errors.Is(err, errNoCheckpoints) {
+	if errors.Is(err, rest.ErrNoCheckpoints) {
 		if !j.Ended {
 			j.KeepSince = j.Start
 		}
@@ -278,15 +267,15 @@ func (m *JobManager) job(ctx context.Context, o jobOverview, stale time.Duration
 	}
 	// Before a job has looked for what to restore its statistics are empty, and
 	// the cache may show them so for a while after.
-	if *s.Counts.Total == 0 && *s.Counts.Restored == 0 && !j.Ended {
-		if settled := time.UnixMilli(*o.Modified).Add(stale); o.State != "RUNNING" || !o.now().After(settled) {
+	if s.Counts.Total == 0 && s.Counts.Restored == 0 && !j.Ended {
+		if settled := time.UnixMilli(o.Modified).Add(stale); o.State != rest.JobRunning || !clockOf(o).After(settled) {
 			return nil, later("is %s and does not tell yet whether it restores a snapshot", o.State)
 		}
 	}
 	j.list(s)
-	c, err := m.checkpointConfig(ctx, o.ID)
+	c, err := m.flink.CheckpointConfig(ctx, o.ID)
 	if err != nil {
-		return nil, err
+		return nil, asLater(err, true)
 	}
 	j.Backend, j.Changelog = c.Backend, c.Changelog
 	if !j.Ended {
@@ -296,37 +285,37 @@ func (m *JobManager) job(ctx context.Context, o jobOverview, stale time.Duration
 }
 
 // list takes over what the statistics say of snapshots.
-func (j *HeldJob) list(s *checkpointStatistics) {
+func (j *HeldJob) list(s *rest.Checkpoints) {
 	all := slices.Clone(s.History)
-	for _, c := range []*checkpointEntry{s.Latest.Completed, s.Latest.Savepoint} {
-		if c != nil && !slices.ContainsFunc(all, func(e checkpointEntry) bool { return *e.ID == *c.ID }) {
+	for _, c := range []*rest.Checkpoint{s.Latest.Completed, s.Latest.Savepoint} {
+		if c != nil && !slices.ContainsFunc(all, func(e rest.Checkpoint) bool { return e.ID == c.ID }) {
 			all = append(all, *c)
 		}
 	}
-	slices.SortFunc(all, func(a, b checkpointEntry) int { return cmp.Compare(*b.ID, *a.ID) })
+	slices.SortFunc(all, func(a, b rest.Checkpoint) int { return cmp.Compare(b.ID, a.ID) })
 	if len(all) > 0 {
-		j.newest = *all[0].ID
+		j.newest = all[0].ID
 	}
 	for _, e := range all {
-		if e.completed() && !*e.Savepoint {
-			if dir, ok := strings.CutSuffix(e.path(), "/chk-"+strconv.FormatInt(*e.ID, 10)); ok && !slices.Contains(j.Directories, dir) {
+		if e.Status == rest.CheckpointCompleted && !e.Savepoint {
+			if dir, ok := strings.CutSuffix(externalPath(e.Path), "/chk-"+strconv.FormatInt(e.ID, 10)); ok && !slices.Contains(j.Directories, dir) {
 				j.Directories = append(j.Directories, dir)
 			}
 		}
 	}
 	for _, e := range all {
-		if e.failed() || e.completed() && *e.Discarded {
+		if e.Status == rest.CheckpointFailed || e.Status == rest.CheckpointCompleted && *e.Discarded {
 			continue
 		}
-		h := HeldSnapshot{ID: *e.ID, Savepoint: *e.Savepoint, InProgress: !e.completed(), Path: e.path(), Triggered: time.UnixMilli(*e.Triggered)}
+		h := HeldSnapshot{ID: e.ID, Savepoint: e.Savepoint, InProgress: e.Status == rest.CheckpointInProgress, Path: externalPath(e.Path), Triggered: time.UnixMilli(e.Triggered)}
 		if h.InProgress && !h.Savepoint && len(j.Directories) > 0 {
 			h.Path = j.Directories[0] + "/chk-" + strconv.FormatInt(h.ID, 10)
 		}
 		j.Snapshots = append(j.Snapshots, h)
 	}
 	if r := s.Latest.Restored; r != nil {
-		j.Restored = &HeldSnapshot{ID: *r.ID, Savepoint: *r.Savepoint, Path: externalPath(r.Path), Triggered: time.UnixMilli(*r.Time)}
-		j.newest = max(j.newest, *r.ID)
+		j.Restored = &HeldSnapshot{ID: r.ID, Savepoint: r.Savepoint, Path: externalPath(r.Path), Triggered: time.UnixMilli(r.Time)}
+		j.newest = max(j.newest, r.ID)
 	}
 	j.UnlistedBelow = unlistedBelow(s)
 }
@@ -336,19 +325,19 @@ func (j *HeldJob) list(s *checkpointStatistics) {
 //
 // Flink discards a job's checkpoints oldest first, so that one which is known
 // to be discarded shows that nothing older is held. Savepoints don't: they are never discarded.
-func unlistedBelow(s *checkpointStatistics) int64 {
+func unlistedBelow(s *rest.Checkpoints) int64 {
 	least := int64(math.MaxInt64)
 	for _, e := range s.History {
-		if e.completed() && !*e.Savepoint && *e.Discarded {
+		if e.Status == rest.CheckpointCompleted && !e.Savepoint && *e.Discarded {
 			return 0
 		}
-		least = min(least, *e.ID)
+		least = min(least, e.ID)
 	}
 	switch {
 	case len(s.History) > 0:
-	case *s.Counts.Total > 0: // a history of length 0
+	case s.Counts.Total > 0: // a history of length 0
 	case s.Latest.Restored != nil:
-		least = *s.Latest.Restored.ID
+		least = s.Latest.Restored.ID
 	default:
 		least = 0
 	}
@@ -359,7 +348,7 @@ func unlistedBelow(s *checkpointStatistics) int64 {
 }
 
 // keepSince computes KeepSince.
-func (j *HeldJob) keepSince(s *checkpointStatistics, c *checkpointConfig) {
+func (j *HeldJob) keepSince(s *rest.Checkpoints, c *rest.CheckpointConfig) {
 	j.KeepSince = j.Start
 	// A name that isn't known may be anything.
 	workingFiles := c.Changelog || c.Backend == "" || c.Backend == "Unknown" || strings.Contains(strings.ToLower(c.Backend), "forst")
@@ -369,10 +358,10 @@ func (j *HeldJob) keepSince(s *checkpointStatistics, c *checkpointConfig) {
 			listed++
 		}
 	}
-	if s.Latest.Completed == nil || workingFiles || listed < *s.Counts.InProgress { // the history drops those in progress, too
+	if s.Latest.Completed == nil || workingFiles || listed < s.Counts.InProgress { // the history drops those in progress, too
 		return
 	}
-	j.KeepSince = time.UnixMilli(*s.Latest.Completed.Triggered)
+	j.KeepSince = time.UnixMilli(s.Latest.Completed.Triggered)
 	for _, e := range j.Snapshots {
 		if e.InProgress && e.Triggered.Before(j.KeepSince) {
 			j.KeepSince = e.Triggered
