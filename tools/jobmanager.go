@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -286,13 +285,7 @@ func (m *JobManager) job(ctx context.Context, o rest.JobOverview, stale time.Dur
 
 // list takes over what the statistics say of snapshots.
 func (j *HeldJob) list(s *rest.Checkpoints) {
-	all := slices.Clone(s.History)
-	for _, c := range []*rest.Checkpoint{s.Latest.Completed, s.Latest.Savepoint} {
-		if c != nil && !slices.ContainsFunc(all, func(e rest.Checkpoint) bool { return e.ID == c.ID }) {
-			all = append(all, *c)
-		}
-	}
-	slices.SortFunc(all, func(a, b rest.Checkpoint) int { return cmp.Compare(b.ID, a.ID) })
+	all := remembered(s)
 	if len(all) > 0 {
 		j.newest = all[0].ID
 	}
