@@ -297,7 +297,7 @@ func TestErrors(t *testing.T) {
 			"no directory": {second(c.TriggerSavepoint(t.Context(), resttest.Job, rest.SavepointRequest{Format: rest.Canonical})), rest.ErrNoDirectory,
 				"400 Bad Request: Config key [execution.checkpointing.savepoint-dir] is not set. Property [target-directory] must be provided."},
 			"no directory to stop": {second(c.Stop(t.Context(), resttest.Job, rest.StopRequest{Format: rest.Canonical})), rest.ErrNoDirectory, "Property [targetDirectory] must be provided."},
-			"no such request":      {second(c.Overview(t.Context())), rest.ErrUnsupported, "404 Not Found: Not found: /overview"},
+			"no such request":      {second(c.Settings(t.Context())), rest.ErrUnsupported, "404 Not Found: Not found: /jobmanager/config"},
 			"no format": {second(c.TriggerSavepoint(t.Context(), resttest.Job, rest.SavepointRequest{TargetDirectory: "file:///flink/sp", Format: "OTHER"})), nil,
 				"400 Bad Request: Request did not match expected format SavepointTriggerRequestBody: Cannot deserialize value"},
 			"no id": {c.Cancel(t.Context(), "../config"), nil, `"../config" is not the id of a job`},

@@ -194,6 +194,7 @@ func (c *Cluster) await(ctx context.Context, change *ClusterChange, o SaveOption
 		return &PendingError{Operation: change.Operation, Job: change.Job, Trigger: change.Trigger, Savepoint: change.Savepoint, cause: context.Cause(ctx)}
 	}
 	asked := start // when the statistics were looked at
+	var p SaveProgress
 	for pause := c.firstPoll; ; pause = min(pause*3/2, c.longestPoll) {
 		var op *rest.Operation
 		err := c.persist(ctx, func() (err error) {
@@ -222,7 +223,7 @@ func (c *Cluster) await(ctx context.Context, change *ClusterChange, o SaveOption
 			return c.awaitEnd(ctx, change, o, start)
 		}
 		if o.Progress != nil {
-			p := SaveProgress{Elapsed: time.Since(start)}
+			p.Elapsed = time.Since(start)
 			if time.Since(asked) > 5*time.Second {
 				asked = time.Now()
 				p.Acknowledged, p.Subtasks = c.acknowledged(ctx, change.Job.ID)

@@ -81,13 +81,14 @@ func New(version string, moments ...string) (*Server, error) {
 	return s, nil
 }
 
-// Play goes over to these moments: the answers of each follow on those of the moment before it.
+// Play goes over to these moments: the answers of each follow on those of the moment before it. What is of the
+// moment "always" is there, too.
 func (s *Server) Play(moments ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.playing = nil
 	clear(s.asked)
-	for _, m := range moments {
+	for _, m := range append([]string{"always"}, moments...) {
 		for _, x := range s.recorded {
 			if x.Moment == m {
 				s.playing = append(s.playing, x)

@@ -70,7 +70,7 @@ type command struct {
 func commands() []*command {
 	return []*command{
 		cmdInspect(), cmdVerify(), cmdDump(), cmdDiff(), cmdPreflight(), cmdRelocate(), cmdAudit(), cmdGC(), cmdDispose(), cmdRepair(),
-		cmdCompletion(), cmdVersion(),
+		cmdList(), cmdCheckpoints(), cmdSavepoint(), cmdStop(), cmdCancel(), cmdCompletion(), cmdVersion(),
 	}
 }
 
@@ -174,6 +174,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // if the report says it.
 func outcome(ctx context.Context, err error) (code int, text string) {
 	var usage usageError
+	var pending *tools.PendingError
 	switch {
 	case err == nil:
 		return exitDone, ""
@@ -181,6 +182,8 @@ func outcome(ctx context.Context, err error) (code int, text string) {
 		return exitNo, ""
 	case errors.As(err, &usage):
 		return exitUsage, err.Error()
+	case ctx.Err() != nil && errors.As(err, &pending):
+		return exitInterrupted, "interrupted: " + err.Error() // running it again begins another one
 	case ctx.Err() != nil:
 		return exitInterrupted, "interrupted; running again is safe"
 	case errors.Is(err, tools.ErrRefused):
@@ -211,6 +214,16 @@ type failure struct {
 	Problems []tools.FileProblem `json:"problems,omitempty"`
 	// Failed are the files that were not copied.
 	Failed []failedCopy `json:"failed,omitempty"`
+	// Pending is what goes on in a cluster.
+	Pending *pendingOperation `json:"pending,omitempty"`
+}
+
+// pendingOperation is what was begun in a cluster and not waited for to its end.
+type pendingOperation struct {
+	Operation string           `json:"operation"`
+	Job       tools.ClusterJob `json:"job"`
+	Trigger   string           `json:"trigger,omitempty"`
+	Savepoint string           `json:"savepoint,omitempty"`
 }
 
 // failedCopy is a file that was not copied.
@@ -226,6 +239,10 @@ func newFailure(err error, text string, code int) failure {
 	var problems *tools.ProblemsError
 	if errors.As(err, &problems) {
 		f.Problems = problems.Problems
+	}
+	var pending *tools.PendingError
+	if errors.As(err, &pending) {
+		f.Pending = &pendingOperation{pending.Operation, pending.Job, pending.Trigger, pending.Savepoint}
 	}
 	var partly *tools.RelocateError
 	if errors.As(err, &partly) {
@@ -292,9 +309,9 @@ func flagSet(cmd *command, e *env) *pflag.FlagSet {
 func overview(w io.Writer) {
 	fmt.Fprint(w, "drey works on the savepoints and checkpoints of Apache Flink without a JVM.\n\nUSAGE\n  drey COMMAND [OPTIONS] ARGUMENTS\n\nCOMMANDS\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-10s %-22s %s\n", c.name, c.args, c.short)
+		fmt.Fprintf(w, "  %-11s %-21s %s\n", c.name, c.args, c.short)
 	}
-	fmt.Fprint(w, `  help       [COMMAND]              what a command does, its options and examples
+	fmt.Fprint(w, `  help        [COMMAND]             what a command does, its options and examples
 
 A SNAPSHOT is a directory that holds _metadata, or the metadata file itself, as
 a path or URI (/a/chk-7, s3://bucket/job/chk-7); the directory of a job means its newest

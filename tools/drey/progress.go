@@ -28,7 +28,8 @@ type progress struct {
 	done, total int
 	bytes       int64
 	totalBytes  int64
-	known       bool // set was called
+	words       string // in the place of figures
+	known       bool   // set or say was called
 	started     time.Time
 	width       int // of what the bar has drawn
 	quit        chan struct{}
@@ -75,6 +76,14 @@ func (p *progress) set(done, total int, bytes, totalBytes int64) {
 	p.done, p.total, p.bytes, p.totalBytes = done, total, bytes, totalBytes
 }
 
+// say tells how far it is in words, where there are no figures.
+func (p *progress) say(words string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = true
+	p.words = words
+}
+
 // stop ends it and removes the bar. It may be called more than once.
 func (p *progress) stop() {
 	if p.w == nil {
@@ -111,6 +120,9 @@ func (p *progress) draw(elapsed time.Duration) {
 func (p *progress) text(elapsed time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: ", p.what)
+	if p.words != "" {
+		return b.String() + p.words
+	}
 	if share, ok := p.share(); ok && p.bar {
 		const cells = 24
 		full := int(share * cells)

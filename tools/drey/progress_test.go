@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/drey-state/drey/tools"
 )
 
 func TestProgressText(t *testing.T) {
@@ -29,6 +31,20 @@ func TestProgressText(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestProgressWords(t *testing.T) {
+	p := &progress{what: "savepoint"}
+	for want, w := range map[string]tools.SaveProgress{
+		"savepoint: in progress, 12s":                {Elapsed: 12*time.Second + time.Millisecond},
+		"savepoint: 3 of 4 subtasks done, 20s":       {Elapsed: 20 * time.Second, Acknowledged: 3, Subtasks: 4},
+		"savepoint: waiting for the job to end, 30s": {Elapsed: 30 * time.Second, Ending: true},
+	} {
+		p.say(progressWords(w))
+		if got := p.text(time.Minute); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/drey-state/drey/rest/resttest"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata/script")
@@ -23,7 +25,8 @@ func TestMain(m *testing.M) {
 // $FIXTURES is the directory of snapshots by real Flink. Besides the commands of testscript there are
 //
 //	status CODE PROGRAM ARGS...   run and demand an exit code
-//	tidy stdout|stderr FILE       write the last output to FILE with $WORK and $FIXTURES in the place of their values
+//	tidy stdout|stderr FILE       write the last output to FILE with $WORK, $FIXTURES and $FLINK in the place of their values
+//	flink VERSION MOMENT...       start a cluster at $FLINK that answers as real Flink did; see rest/resttest
 //	cut FILE N                    cut FILE to N bytes
 //	flip FILE N                   change the lowest bit of byte N of FILE
 func TestScript(t *testing.T) {
@@ -44,7 +47,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": scriptStatus, "tidy": scriptTidy, "cut": scriptCut, "flip": scriptFlip,
+			"status": scriptStatus, "tidy": scriptTidy, "cut": scriptCut, "flip": scriptFlip, "flink": scriptFlink,
 		},
 	})
 }
@@ -74,10 +77,22 @@ func scriptTidy(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: tidy stdout|stderr FILE")
 	}
 	text := ts.ReadFile(args[0])
-	for _, name := range []string{"WORK", "FIXTURES"} {
-		text = strings.ReplaceAll(text, ts.Getenv(name), "$"+name)
+	for _, name := range []string{"WORK", "FIXTURES", "FLINK"} {
+		if value := ts.Getenv(name); value != "" {
+			text = strings.ReplaceAll(text, value, "$"+name)
+		}
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o666))
+}
+
+func scriptFlink(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: flink VERSION MOMENT...")
+	}
+	s, err := resttest.New(args[0], args[1:]...)
+	ts.Check(err)
+	ts.Defer(s.Close)
+	ts.Setenv("FLINK", s.URL)
 }
 
 func scriptCut(ts *testscript.TestScript, neg bool, args []string) {
