@@ -229,9 +229,6 @@ func parallel(t testing.TB, n int, do func(i int) error) {
 // TestConformanceRealFaults runs the suite against a real server over a bad network: with
 // conditions that are honoured, an answer that got lost must not look like somebody else's object.
 func TestConformanceRealFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
 	onRealServers(t, func(t *testing.T, s server) {
 		_, bucket := s.open(t, Options{})
 		rt := faults(&storagetest.Transport{Seed: 3, SlowDown: .05, Timeout: .02, CutRequest: .02, LostAnswer: .04, CutAnswer: .04, Match: notBeginsUpload})
