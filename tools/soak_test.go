@@ -43,13 +43,15 @@ type soak struct {
 	keys    int
 	changes float64 // share of the keys between two checkpoints, mostly
 	root    string
-	inner   storage.FS // the disk
-	base    string     // path of all local directories
+	inner   *soakDisk
+	base    string // path of all local directories
 	memory  *pebble.Memory
 
 	// The content, and that of all snapshots that there may be by metadata file.
 	tick    uint32
-	content []uint32 // 0 if the key is not there
+	clock   atomic.Int64 // the tick, as the time of states that expire
+	life    int64        // how long they live
+	content []uint32     // 0 if the key is not there
 	models  map[string][]uint32
 
 	// The job, which survives its process.
@@ -60,26 +62,30 @@ type soak struct {
 	claimed    []string
 	completed  int64 // newest checkpoint
 	savepoints []string
-	ended      []string // directories of jobs before it
-	litter     map[string]bool
+	ended      []string        // directories of jobs before it
+	litter     map[string]bool // what crashes left, and what is in the directory of a job that has ended and is no later one's
 
 	// The process.
-	faulty   *storagetest.Faulty
-	calm     atomic.Bool // no faults for now
-	peace    atomic.Bool // no faults and no crashes any more
-	mu       sync.Mutex
-	touched  map[string]bool // what it may leave when it crashes
-	c        *incremental.Checkpoints
-	local    *localrecovery.Store
-	sums     bool // local copies are compared with their checksums
-	subtasks []*soakTask
-	opened   int
-	running  map[*pebble.Backend[int64]]bool
-	flights  []*soakFlight
+	faulty  *storagetest.Faulty
+	calm    atomic.Bool // no faults for now
+	peace   atomic.Bool // no faults and no crashes any more
+	mu      sync.Mutex
+	touched map[string]bool // what it may leave when it crashes
+	c       *incremental.Checkpoints
+	local   *localrecovery.Store
+	sums    bool // local copies are compared with their checksums
+	// memoryCopies says that local copies are in memory.
+	memoryCopies bool
+	subtasks     []*soakTask
+	opened       int
+	running      map[*pebble.Backend[int64]]bool
+	flights      []*soakFlight
+	notices      []func() // what the subtasks were not told yet
 
 	count struct {
-		completed, failed, aborted, subsumed, savepoints, crashes, failovers, restores, failedRestores, jobs, litter int
-		localFiles, remoteFiles, localBytes, remoteBytes, uploaded, full                                             int64
+		begun, completed, failed, aborted, subsumed, savepoints, native, late                           int
+		crashes, failovers, restores, failedRestores, jobs, claims, legacies, handed, litter, ownerless int
+		localFiles, remoteFiles, localBytes, remoteBytes, uploaded, full                                int64
 	}
 }
 
@@ -88,21 +94,25 @@ type soakTask struct {
 	b     *pebble.Backend[int64]
 	value backend.Value[struct{}, []byte]
 	maps  backend.Map[struct{}, int32, int64]
+	list  backend.List[struct{}, int64]
+	brief backend.Value[struct{}, int64] // with time to live
 	timer backend.Timers[int64, struct{}]
 	task  *localrecovery.Task
 }
 
 // soakFlight is a checkpoint on its way.
 type soakFlight struct {
-	p         *incremental.Pending
-	savepoint bool
-	content   []uint32
-	gate      chan struct{} // nothing is committed before it is closed
-	open      sync.Once
-	done      sync.WaitGroup
-	states    []metadata.Keyed
-	errs      []error
+	p       *incremental.Pending
+	kind    metadata.Kind
+	content []uint32
+	gate    chan struct{} // nothing is committed before it is closed
+	open    sync.Once
+	done    sync.WaitGroup
+	states  []metadata.Keyed
+	errs    []error
 }
+
+func (f *soakFlight) savepoint() bool { return f.kind.Savepoint() }
 
 // release lets the writers commit, and waits for them.
 func (f *soakFlight) release() error {
@@ -115,6 +125,7 @@ func (f *soakFlight) release() error {
 type gatedFS struct {
 	storage.FS
 	gate chan struct{}
+	note func(uri string)
 }
 
 type gatedWriter struct {
@@ -123,6 +134,7 @@ type gatedWriter struct {
 }
 
 func (g gatedFS) Create(ctx context.Context, uri string, o storage.CreateOptions) (storage.Writer, error) {
+	g.note(uri)
 	w, err := g.FS.Create(ctx, uri, o)
 	if err != nil {
 		return nil, err
@@ -133,6 +145,111 @@ func (g gatedFS) Create(ctx context.Context, uri string, o storage.CreateOptions
 func (w gatedWriter) Commit() error {
 	<-w.gate
 	return w.Writer.Commit()
+}
+
+// soakDisk is the disk, with a journal of what happens to each file.
+type soakDisk struct {
+	*storage.Local
+	mu     sync.Mutex
+	stage  string
+	events map[string][]string
+	namers map[string]map[string]bool // the metadata files that ever named a file
+}
+
+// enter says what is being done.
+func (d *soakDisk) enter(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stage = fmt.Sprintf(format, args...)
+}
+
+func (d *soakDisk) note(uri, format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := storage.Key(uri)
+	d.events[key] = append(d.events[key], d.stage+": "+fmt.Sprintf(format, args...))
+}
+
+// named notes what a metadata file names.
+func (d *soakDisk) named(metadata, uri string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.namers[uri] == nil {
+		d.namers[uri] = map[string]bool{}
+	}
+	d.namers[uri][metadata] = true
+}
+
+// story is all that happened to a file, and to the snapshots that named it.
+func (d *soakDisk) story(uri string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lines := append([]string{uri}, d.events[uri]...)
+	for _, by := range slices.Sorted(maps.Keys(d.namers[uri])) {
+		if by == uri {
+			continue
+		}
+		lines = append(lines, "named by "+by)
+		for _, e := range d.events[by] {
+			lines = append(lines, "\t"+e)
+		}
+	}
+	return strings.Join(lines, "\n\t")
+}
+
+func soakOutcome(err error) string {
+	if err == nil {
+		return "done"
+	}
+	return err.Error()
+}
+
+func (d *soakDisk) Create(ctx context.Context, uri string, o storage.CreateOptions) (storage.Writer, error) {
+	w, err := d.Local.Create(ctx, uri, o)
+	if err != nil {
+		d.note(uri, "create: %v", err)
+		return nil, err
+	}
+	return &soakWriter{w, d, uri}, nil
+}
+
+func (d *soakDisk) Copy(ctx context.Context, src, dst string) error {
+	err := d.Local.Copy(ctx, src, dst)
+	d.note(dst, "copy of %s: %s", src, soakOutcome(err))
+	return err
+}
+
+func (d *soakDisk) Link(ctx context.Context, src, dst string) error {
+	err := d.Local.Link(ctx, src, dst)
+	d.note(dst, "link to %s: %s", src, soakOutcome(err))
+	return err
+}
+
+func (d *soakDisk) Delete(ctx context.Context, uris ...string) error {
+	err := d.Local.Delete(ctx, uris...)
+	for _, uri := range uris {
+		d.note(uri, "deletion: %s", soakOutcome(err))
+	}
+	return err
+}
+
+type soakWriter struct {
+	storage.Writer
+	d   *soakDisk
+	uri string
+}
+
+func (w *soakWriter) Commit() error {
+	err := w.Writer.Commit()
+	w.d.note(w.uri, "commit: %s", soakOutcome(err))
+	return err
+}
+
+// Abandon is what is left of a writer when its process dies.
+func (w *soakWriter) Abandon() {
+	if a, ok := w.Writer.(interface{ Abandon() }); ok {
+		a.Abandon()
+	}
 }
 
 // soakValue is the value of a key of some version, which can't be compressed.
@@ -148,7 +265,7 @@ func soakValue(key int64, version uint32) []byte {
 	return b
 }
 
-// Of some keys there are a map and a timer besides.
+// Of some keys there are a map, a list, a value that expires or a timer besides.
 func soakMapped(key int64, version uint32) int {
 	if key%8 != 0 || version == 0 {
 		return 0
@@ -157,6 +274,26 @@ func soakMapped(key int64, version uint32) int {
 }
 
 func soakTimed(key int64) bool { return key%8 == 1 }
+
+func soakListed(key int64, version uint32) []int64 {
+	if key%8 != 2 || version == 0 {
+		return nil
+	}
+	return []int64{int64(version), -int64(version), 7}[:1+version%3]
+}
+
+func soakBrief(key int64) bool { return key%8 == 3 }
+
+// soakList is how a list is stored.
+func soakList(list []int64) (b []byte) {
+	for i, n := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	return b
+}
 
 func (s *soak) must(err error) {
 	s.t.Helper()
@@ -188,7 +325,7 @@ func (s *soak) start() {
 	s.mu.Lock()
 	s.touched = map[string]bool{}
 	s.mu.Unlock()
-	random, rate := rand.New(rand.NewPCG(s.d.Uint64(), 0)), []float64{0, 0.0003, 0.003, 0.01}[s.d.IntN(4)]
+	random, rate := rand.New(rand.NewPCG(s.d.Uint64(), 0)), []float64{0, 0.0003, 0.001, 0.003}[s.d.IntN(4)]
 	o.Inject = func(step storagetest.Step) *storagetest.Fault {
 		if step.Op == "create" {
 			s.mu.Lock()
@@ -198,7 +335,11 @@ func (s *soak) start() {
 		if s.calm.Load() || s.peace.Load() || random.Float64() >= rate {
 			return nil
 		}
-		return &storagetest.Fault{Err: errInjected, Done: random.IntN(2) == 0}
+		f := &storagetest.Fault{Err: errInjected, Done: random.IntN(2) == 0}
+		if step.Op != "read" && step.Op != "stat" && step.Op != "open" && step.Op != "list" {
+			s.inner.note(step.URI, "%s fails, done all the same: %v", step.Op, f.Done)
+		}
+		return f
 	}
 	for _, uris := range s.named() {
 		for uri := range uris {
@@ -207,9 +348,11 @@ func (s *soak) start() {
 	}
 	s.faulty = storagetest.NewFaulty(s.inner, o)
 	var err error
-	s.local, err = localrecovery.Open(localrecovery.Options{
-		Roots: []string{filepath.Join(s.base, "local-a"), filepath.Join(s.base, "local-b")}, Checksums: s.sums,
-	})
+	local := localrecovery.Options{Roots: []string{filepath.Join(s.base, "local-a"), filepath.Join(s.base, "local-b")}, Checksums: s.sums}
+	if s.memoryCopies = s.chance(0.2) && !s.peace.Load(); s.memoryCopies {
+		local.Roots, local.Memory = nil, 64<<20
+	}
+	s.local, err = localrecovery.Open(local)
 	s.must(err)
 	s.openCheckpoints()
 }
@@ -251,12 +394,13 @@ func (s *soak) named() map[string]map[string]bool {
 				path = storage.Join(storage.Dir(key), path)
 			}
 			uris[storage.Key(path)] = true
+			s.inner.named(key, storage.Key(path))
 			if !files[storage.Key(path)] {
-				s.t.Errorf("%s misses %s", key, path)
+				s.t.Errorf("%s misses %s", key, s.inner.story(storage.Key(path)))
 			}
 		}
 		if s.models[key] == nil {
-			s.t.Errorf("nobody knows of %s", key)
+			s.t.Errorf("nobody knows of %s", s.inner.story(key))
 		}
 		all[key] = uris
 	}
@@ -302,11 +446,30 @@ func (s *soak) stop() {
 	for _, f := range s.flights {
 		_ = f.release()
 	}
-	s.flights = nil
+	s.flights, s.notices = nil, nil
 	for _, k := range s.subtasks {
 		s.close(k)
 	}
 	s.subtasks = nil
+}
+
+// tell has the subtasks told something, now or later.
+func (s *soak) tell(notice func()) {
+	if s.chance(0.7) {
+		notice()
+		return
+	}
+	s.count.late++
+	s.notices = append(s.notices, notice)
+}
+
+// toldAll has the subtasks told what they were not told yet, in any order.
+func (s *soak) toldAll() {
+	s.d.Shuffle(len(s.notices), func(i, j int) { s.notices[i], s.notices[j] = s.notices[j], s.notices[i] })
+	for _, notice := range s.notices {
+		notice()
+	}
+	s.notices = nil
 }
 
 // crash ends the process, and begins another one. All that it was not done with is litter.
@@ -325,7 +488,7 @@ func (s *soak) crash() {
 	unnamed := s.unnamed()
 	for uri := range unnamed {
 		if !s.litter[uri] && !s.touched[uri] {
-			s.t.Fatalf("after a crash there is %s, of which nothing was being done", uri)
+			s.t.Fatalf("after a crash there is a file of which nothing was being done: %s", s.inner.story(uri))
 		}
 	}
 	s.count.litter += len(unnamed) - len(s.litter)
@@ -336,7 +499,7 @@ func (s *soak) crash() {
 	now := s.c.Retained()
 	for _, uri := range kept {
 		if !slices.ContainsFunc(now, func(r incremental.Completed) bool { return storage.Key(r.URI) == uri }) {
-			s.t.Fatalf("%s is lost", uri)
+			s.t.Fatalf("lost: %s", s.inner.story(uri))
 		}
 	}
 }
@@ -408,6 +571,8 @@ func (s *soak) tryRestart() error {
 	parallelism := 1 + s.d.IntN(4)
 	uri := s.sourced
 	switch {
+	case ok && s.completed == 0 && s.sourced != "" && !soakBelow(s.dir, latest.URI):
+		// What was handed on with the job may be newer than what it is to begin with.
 	case ok:
 		if latest.ID < s.completed {
 			s.t.Fatalf("the newest checkpoint is %d, not %d", latest.ID, s.completed)
@@ -461,7 +626,7 @@ func (s *soak) deploy(primary storage.FS, m *metadata.Snapshot, dir string, para
 		b, err := pebble.Open(serializer.ForLong(), pebble.Options[int64]{
 			MaxParallelism: soakGroups, KeyGroups: groups, Dir: filepath.Join(s.base, "db", strconv.Itoa(s.opened)), Memory: s.memory,
 			Tuning: pebble.Tuning{FileSize: 256 << 10, WriteBuffer: 2 << 20, LevelBase: 2 << 20},
-			Timers: pebble.TimerStore(s.d.IntN(2)),
+			Timers: pebble.TimerStore(s.d.IntN(2)), Clock: s.clock.Load,
 		})
 		s.must(err)
 		s.running[b] = true
@@ -469,6 +634,14 @@ func (s *soak) deploy(primary storage.FS, m *metadata.Snapshot, dir string, para
 		subtasks = append(subtasks, k)
 		k.task, err = s.local.Task(localrecovery.TaskID{Job: s.job(), Vertex: "soak", Subtask: i})
 		s.must(err)
+		openers := s.openers(k)
+		before := 0 // are opened before the state is restored
+		if m != nil && s.chance(0.3) {
+			before = s.d.IntN(len(openers) + 1)
+		}
+		for _, open := range openers[:before] {
+			s.must(open())
+		}
 		if m != nil {
 			var h backend.Handles
 			for _, st := range m.Operators[0].Subtasks {
@@ -491,16 +664,49 @@ func (s *soak) deploy(primary storage.FS, m *metadata.Snapshot, dir string, para
 				return subtasks, err
 			}
 		}
-		void := serializer.ForVoidNamespace()
-		k.value, err = pebble.OpenValue(b, backend.Descriptor[struct{}, []byte]{Name: "value", Namespace: void, Value: serializer.ForBytes()})
-		s.must(err)
-		k.maps, err = pebble.OpenMap(b, backend.MapDescriptor[struct{}, int32, int64]{Name: "map", Namespace: void, UserKey: serializer.ForInt(), Value: serializer.ForLong()})
-		s.must(err)
-		k.timer, err = pebble.OpenTimers(b, backend.TimersDescriptor[struct{}]{Service: "soak", Namespace: void})
-		s.must(err)
+		for _, open := range openers[before:] {
+			s.must(open())
+		}
 	}
 	s.local.Clean(func(id localrecovery.TaskID) bool { return id.Job == s.job() && id.Subtask < parallelism })
 	return subtasks, nil
+}
+
+// openers open the states of a subtask, at times in another order than usually, so that they have other numbers.
+func (s *soak) openers(k *soakTask) []func() error {
+	b, void := k.b, serializer.ForVoidNamespace()
+	list := []func() error{
+		func() (err error) {
+			k.value, err = pebble.OpenValue(b, backend.Descriptor[struct{}, []byte]{Name: "value", Namespace: void, Value: serializer.ForBytes()})
+			return err
+		},
+		func() (err error) {
+			k.maps, err = pebble.OpenMap(b, backend.MapDescriptor[struct{}, int32, int64]{Name: "map", Namespace: void, UserKey: serializer.ForInt(), Value: serializer.ForLong()})
+			return err
+		},
+		func() (err error) {
+			k.list, err = pebble.OpenList(b, backend.Descriptor[struct{}, int64]{Name: "list", Namespace: void, Value: serializer.ForLong()})
+			return err
+		},
+		func() (err error) {
+			k.brief, err = pebble.OpenValue(b, backend.Descriptor[struct{}, int64]{
+				Name: "brief", Namespace: void, Value: serializer.ForLong(), TTL: s.ttl(),
+			})
+			return err
+		},
+		func() (err error) {
+			k.timer, err = pebble.OpenTimers(b, backend.TimersDescriptor[struct{}]{Service: "soak", Namespace: void})
+			return err
+		},
+	}
+	if s.chance(0.2) {
+		s.d.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	}
+	return list
+}
+
+func (s *soak) ttl() *backend.TTL {
+	return &backend.TTL{After: time.Duration(s.life) * time.Millisecond, CleanUp: 2}
 }
 
 // soakClip gives the handles that have some of the key groups.
@@ -531,7 +737,8 @@ func soakClip(h backend.Handles, groups keygroup.Range) (clipped backend.Handles
 // check compares all state with what it must be.
 func (s *soak) check(what string, subtasks []*soakTask, content []uint32) {
 	s.t.Helper()
-	values, mapped, timers := 0, 0, 0
+	values, mapped, lists, briefs, timers := 0, 0, 0, 0, 0
+	expired := func(version uint32) bool { return s.ttl().Expired(int64(version), s.clock.Load()) }
 	for _, k := range subtasks {
 		for _, state := range k.b.States() {
 			for e, err := range k.b.Entries(state.Name, k.b.KeyGroups()) {
@@ -541,12 +748,22 @@ func (s *soak) check(what string, subtasks []*soakTask, content []uint32) {
 				ok := version != 0
 				switch e.State.Type {
 				case backend.TypeValue:
+					if state.Name == "brief" {
+						ok = ok && soakBrief(key) && string(e.Value) == string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(version)), uint64(version)))
+						if !expired(version) { // else it may be there or not
+							briefs++
+						}
+						break
+					}
 					values++
 					ok = ok && len(e.Value) == 4+48 && string(e.Value[4:]) == string(soakValue(key, version))
 				case backend.TypeMap:
 					mapped++
 					at := int(int32(binary.BigEndian.Uint32(e.UserKey)))
 					ok = ok && at < soakMapped(key, version) && int64(binary.BigEndian.Uint64(e.Value)) == int64(version)
+				case backend.TypeList:
+					lists++
+					ok = ok && string(e.Value) == string(soakList(soakListed(key, version)))
 				case backend.TypeTimers:
 					timers++
 					ok = ok && soakTimed(key) && e.Timestamp == int64(version)
@@ -563,12 +780,18 @@ func (s *soak) check(what string, subtasks []*soakTask, content []uint32) {
 		}
 		values--
 		mapped -= soakMapped(int64(key), version)
+		if soakListed(int64(key), version) != nil {
+			lists--
+		}
+		if soakBrief(int64(key)) && !expired(version) {
+			briefs--
+		}
 		if soakTimed(int64(key)) {
 			timers--
 		}
 	}
-	if values != 0 || mapped != 0 || timers != 0 {
-		s.t.Fatalf("%s: %+d values, %+d entries of maps, %+d timers", what, values, mapped, timers)
+	if values != 0 || mapped != 0 || lists != 0 || briefs != 0 || timers != 0 {
+		s.t.Fatalf("%s: %+d values, %+d entries of maps, %+d lists, %+d values that expire, %+d timers", what, values, mapped, lists, briefs, timers)
 	}
 }
 
@@ -586,6 +809,7 @@ func (s *soak) change() {
 			key = int64(s.d.IntN(s.keys))
 		}
 		s.tick++
+		s.clock.Store(int64(s.tick))
 		version := s.tick
 		if s.chance(0.1) {
 			version = 0
@@ -611,6 +835,19 @@ func (s *soak) set(key int64, version uint32) {
 	for u := is; u < was; u++ {
 		s.must(k.maps.Delete(int32(u)))
 	}
+	if list := soakListed(key, version); list != nil {
+		s.must(k.list.Set(list[:1]))
+		s.must(k.list.Add(list[1:]...))
+	} else if soakListed(key, old) != nil {
+		s.must(k.list.Clear())
+	}
+	if soakBrief(key) {
+		if version == 0 {
+			s.must(k.brief.Clear())
+		} else {
+			s.must(k.brief.Set(int64(version)))
+		}
+	}
 	if soakTimed(key) {
 		if old != 0 {
 			s.must(k.timer.Delete(struct{}{}, int64(old)))
@@ -626,22 +863,29 @@ func (s *soak) set(key int64, version uint32) {
 func (s *soak) begin(savepoint bool) {
 	s.t.Helper()
 	id := s.c.NextID()
-	f := &soakFlight{savepoint: savepoint, content: slices.Clone(s.content), gate: make(chan struct{})}
+	s.count.begun++
+	f := &soakFlight{kind: metadata.KindCheckpoint, content: slices.Clone(s.content), gate: make(chan struct{})}
 	var err error
 	o := backend.SnapshotOptions{Format: backend.FormatIncremental}
 	if savepoint {
 		f.p, err = s.c.BeginSavepoint(id, storage.Join(s.root, fmt.Sprintf("savepoint-%s-%012x", s.job()[:6], s.d.Uint64()>>16)))
-		o = backend.SnapshotOptions{Compress: s.chance(0.5)}
+		f.kind, o = metadata.KindCanonicalSavepoint, backend.SnapshotOptions{Compress: s.chance(0.5)}
+		if s.chance(0.5) {
+			f.kind, o = metadata.KindNativeSavepoint, backend.SnapshotOptions{Format: backend.FormatRocksDB, Savepoint: true}
+		}
 	} else {
 		f.p, err = s.c.Begin(id)
 	}
 	s.must(err)
+	s.toldAll() // a backend must know of what the new one may share with
 	o.Rebase = !savepoint && f.p.Full()
 	f.states, f.errs = make([]metadata.Keyed, 2*len(s.subtasks)), make([]error, len(s.subtasks))
+	job := s.job()
+	note := func(uri string) { s.inner.note(uri, "written for %s %d of %s", f.kind, id, job) }
 	for i, k := range s.subtasks {
 		snapshot, err := k.b.Snapshot(id, o)
 		s.must(err)
-		t := backend.Target{FS: gatedFS{f.p.FS(), f.gate}, Dir: f.p.Dir(), Shared: f.p.SharedDir()}
+		t := backend.Target{FS: gatedFS{f.p.FS(), f.gate, note}, Dir: f.p.Dir(), Shared: f.p.SharedDir()}
 		var local *localrecovery.Copy
 		if !savepoint {
 			local = k.task.Begin(id)
@@ -663,13 +907,15 @@ func (s *soak) begin(savepoint bool) {
 
 // gone tells the subtasks that a checkpoint won't complete.
 func (s *soak) gone(f *soakFlight) {
-	if f.savepoint {
+	if f.savepoint() {
 		return
 	}
-	for _, k := range s.subtasks {
-		k.b.CheckpointAborted(f.p.ID())
-		k.task.Discard(f.p.ID())
-	}
+	s.tell(func() {
+		for _, k := range s.subtasks {
+			k.b.CheckpointAborted(f.p.ID())
+			k.task.Discard(f.p.ID())
+		}
+	})
 }
 
 // abort ends a checkpoint while it is written, or after.
@@ -707,15 +953,10 @@ func (s *soak) finish(f *soakFlight) {
 	for i := range f.errs {
 		op.Subtasks = append(op.Subtasks, metadata.Subtask{Index: int32(i), State: &metadata.SubtaskState{ManagedKeyed: f.states[2*i], RawKeyed: f.states[2*i+1]}})
 	}
-	kind := metadata.KindCheckpoint
-	if f.savepoint {
-		kind = metadata.KindCanonicalSavepoint
-	}
 	uri := storage.Join(f.p.Dir(), MetadataName)
 	s.models[storage.Key(uri)] = f.content // also if nobody is told that it completed
-	done, err := f.p.Complete(s.t.Context(), &metadata.Snapshot{
-		Version: metadata.Version4, CheckpointID: id, Properties: metadata.PropertiesOf(kind), Operators: []metadata.Operator{op},
-	})
+	m := &metadata.Snapshot{Version: metadata.Version4, CheckpointID: id, Properties: metadata.PropertiesOf(f.kind), Operators: []metadata.Operator{op}}
+	done, err := f.p.Complete(s.t.Context(), m)
 	if err != nil {
 		s.excused(err)
 		if errors.Is(err, incremental.ErrSubsumed) {
@@ -726,8 +967,16 @@ func (s *soak) finish(f *soakFlight) {
 		s.gone(f)
 		return
 	}
-	if f.savepoint {
+	if f.savepoint() {
 		s.count.savepoints++
+		if f.kind == metadata.KindNativeSavepoint {
+			s.count.native++
+		}
+		s.tell(func() { // which says nothing to a backend; its local copies are those of the checkpoint before
+			for _, k := range s.subtasks {
+				k.b.CheckpointCompleted(id)
+			}
+		})
 		s.savepoints = append(s.savepoints, uri)
 		return
 	}
@@ -735,10 +984,16 @@ func (s *soak) finish(f *soakFlight) {
 	s.count.uploaded += done.CheckpointedSize
 	s.count.full += done.FullSize
 	s.completed = id
-	for _, k := range s.subtasks {
-		k.b.CheckpointCompleted(id)
-		k.task.Confirm(id)
+	for ref := range m.Refs() {
+		s.inner.named(storage.Key(uri), storage.Key(ref.Path))
+		delete(s.litter, storage.Key(ref.Path))
 	}
+	s.tell(func() {
+		for _, k := range s.subtasks {
+			k.b.CheckpointCompleted(id)
+			k.task.Confirm(id)
+		}
+	})
 	s.forget()
 }
 
@@ -769,20 +1024,46 @@ func (s *soak) orderly() {
 		s.crash()
 	}
 	s.must(s.local.Close())
-	if unnamed := s.unnamed(); !maps.Equal(unnamed, s.litter) {
-		for uri := range unnamed {
-			if !s.litter[uri] {
-				s.t.Errorf("left behind: %s", uri)
-			}
+	unnamed := s.unnamed()
+	for uri := range unnamed {
+		switch {
+		case s.litter[uri]:
+		case s.ownerless(uri):
+			s.litter[uri] = true
+			s.count.ownerless++
+		default:
+			s.t.Errorf("left behind: %s", s.inner.story(uri))
 		}
-		for uri := range s.litter {
-			if !unnamed[uri] {
-				s.t.Errorf("gone: %s", uri)
-			}
+	}
+	for uri := range s.litter {
+		if !unnamed[uri] {
+			s.t.Errorf("gone: %s", s.inner.story(uri))
 		}
+	}
+	if s.t.Failed() {
 		s.t.FailNow()
 	}
 	s.c = nil
+}
+
+// ownerless says that a file is none of the job's, as it is in the directory of one before from which it claimed nothing, and that snapshots
+// named it which are gone: those of a job that had claimed it, which were claimed in turn without a word of that.
+func (s *soak) ownerless(uri string) bool {
+	s.inner.mu.Lock()
+	defer s.inner.mu.Unlock()
+	return !s.owns(uri) && len(s.inner.namers[uri]) > 0 && slices.ContainsFunc(s.ended, func(dir string) bool { return soakBelow(dir, uri) })
+}
+
+// owns says that a file is the job's: what it wrote, and what it claimed.
+func (s *soak) owns(uri string) bool {
+	if soakBelow(s.dir, uri) {
+		return true
+	}
+	return slices.ContainsFunc(s.claimed, func(claimed string) bool {
+		dir := storage.Dir(metadataFile(claimed))
+		_, checkpoint := incremental.CheckpointNumber(storage.Base(dir))
+		return soakBelow(dir, uri) || checkpoint && soakBelow(storage.Join(storage.Dir(dir), "shared"), uri)
+	})
 }
 
 // another job goes on from a checkpoint or savepoint of this one.
@@ -805,9 +1086,18 @@ func (s *soak) another() {
 	s.ended = append(s.ended, s.dir)
 	s.dir = storage.Join(s.root, soakJob(s.number))
 	s.mode = incremental.ClaimMode(s.d.IntN(3))
+	handed := s.claimed
 	s.sourced, s.claimed, s.completed = source, nil, 0
-	if s.mode == incremental.Claim {
+	switch s.mode {
+	case incremental.Claim:
+		s.count.claims++
+		if source == latest.URI && len(handed) > 0 && s.chance(0.6) {
+			s.count.handed++
+			s.claimed = handed // with the checkpoint go files that the job before had claimed
+		}
 		s.savepoints = slices.DeleteFunc(s.savepoints, func(uri string) bool { return uri == source })
+	case incremental.Legacy:
+		s.count.legacies++
 	}
 	s.start()
 	s.restart()
@@ -840,7 +1130,9 @@ func (s *soak) tidy() {
 			}
 			return false
 		}
+		named := s.named()
 		s.execute(p)
+		s.orphaned(dir, named)
 		return true
 	})
 	for uri := range s.litter {
@@ -850,8 +1142,27 @@ func (s *soak) tidy() {
 	}
 }
 
+// orphaned notes what nobody deletes any more as only snapshots in a directory named it that is gone. The job that runs may have
+// claimed it, but these were not its own.
+func (s *soak) orphaned(dir string, named map[string]map[string]bool) {
+	s.t.Helper()
+	unnamed := s.unnamed()
+	for by, uris := range named {
+		if !soakBelow(dir, by) {
+			continue
+		}
+		for uri := range uris {
+			if unnamed[uri] && !s.litter[uri] {
+				s.litter[uri] = true
+				s.count.ownerless++
+			}
+		}
+	}
+}
+
 func (s *soak) execute(p *GCPlan) {
 	s.t.Helper()
+	s.inner.enter("garbage collection, job %s", s.job())
 	run, err := p.Execute(s.t.Context(), s.inner, GCExecuteOptions{})
 	s.must(err)
 	if run.Failed.Files+run.Skipped.Files > 0 || run.Stopped != "" {
@@ -876,12 +1187,16 @@ func (s *soak) restoreAll() {
 	}
 }
 
-// run is n checkpoints.
-func (s *soak) run(n int) {
+// run begins n checkpoints, and more until enough of them have completed.
+func (s *soak) run(n, completed int) {
 	s.t.Helper()
 	s.start()
 	s.restart()
-	for i := 0; i < n; i++ {
+	for i := 0; i < n || s.count.completed < completed; i++ {
+		if i == 4*n {
+			s.t.Fatalf("%d checkpoints were begun, and only %d have completed", i, s.count.completed)
+		}
+		s.inner.enter("turn %d, job %s", i, s.job())
 		if s.faulty.Crashed() {
 			s.crash()
 			s.restart()
@@ -973,12 +1288,13 @@ func (s *soak) end() {
 	s.t.Helper()
 	s.peace.Store(true)
 	for n := s.count.completed; s.count.completed == n; { // the newest, with local copies
-		if s.faulty.Crashed() {
+		if s.faulty.Crashed() || s.memoryCopies {
 			s.crash()
 			s.restart()
 		}
 		s.checkpoint()
 	}
+	s.toldAll()
 	latest, _ := s.c.Latest()
 	parallelism, retained := len(s.subtasks), s.c.Retained()
 	s.orderly()
@@ -1054,9 +1370,11 @@ func (s *soak) end() {
 	s.must(s.c.Close(s.t.Context()))
 	s.must(s.local.Close())
 	c := s.count
-	s.t.Logf("checkpoints: %d completed, %d aborted, %d subsumed, %d failed; %d savepoints", c.completed, c.aborted, c.subsumed, c.failed, c.savepoints)
-	s.t.Logf("%d crashes, which left %d files; %d failovers, %d jobs; %d restores, %d that failed and were tried again", c.crashes, c.litter, c.failovers, c.jobs+1,
-		c.restores, c.failedRestores)
+	s.t.Logf("checkpoints: %d begun, %d completed, %d aborted, %d subsumed, %d failed; %d savepoints, %d of them native; %d notices came late", c.begun, c.completed,
+		c.aborted, c.subsumed, c.failed, c.savepoints, c.native, c.late)
+	s.t.Logf("%d crashes, which left %d files; %d failovers, %d jobs, of which %d claimed (%d with what the one before had claimed), %d legacy, which left %d files to nobody",
+		c.crashes, c.litter, c.failovers, c.jobs+1, c.claims, c.handed, c.legacies, c.ownerless)
+	s.t.Logf("%d restores, %d that failed and were tried again", c.restores, c.failedRestores)
 	s.t.Logf("restored: %d files, %d MB local; %d files, %d MB remote", c.localFiles, c.localBytes>>20, c.remoteFiles, c.remoteBytes>>20)
 	s.t.Logf("uploaded: %d MB; all checkpoints in full: %d MB", c.uploaded>>20, c.full>>20)
 }
@@ -1070,10 +1388,10 @@ func TestSoak(t *testing.T) {
 		t.Fatalf("DREY_SEED: %v", err)
 	}
 	t.Logf("DREY_SEED=%d", seed)
-	n, keys, changes := 60, 20_000, 0.05
+	n, completed, keys, changes := 60, 0, 20_000, 0.05
 	switch {
 	case os.Getenv("DREY_SOAK") == "1":
-		n, keys, changes = 500, 1_000_000, 0.005
+		n, completed, keys, changes = 500, 500, 1_000_000, 0.005
 	case raceEnabled:
 		n, keys = 25, 2_000
 	}
@@ -1084,7 +1402,10 @@ func TestSoak(t *testing.T) {
 	base := t.TempDir()
 	s := &soak{
 		t: t, d: rand.New(rand.NewPCG(seed, 0)), keys: keys, changes: changes, base: base, root: "file://" + filepath.ToSlash(filepath.Join(base, "flink")), memory: memory,
-		inner: storage.NewLocal(storage.LocalOptions{NoSync: true}), models: map[string][]uint32{}, litter: map[string]bool{},
+		inner: &soakDisk{
+			Local: storage.NewLocal(storage.LocalOptions{NoSync: true}), events: map[string][]string{}, namers: map[string]map[string]bool{},
+		},
+		life: int64(20 * changes * float64(keys)), models: map[string][]uint32{}, litter: map[string]bool{},
 		running: map[*pebble.Backend[int64]]bool{},
 	}
 	t.Cleanup(func() { // before the directory goes, if the test failed
@@ -1097,6 +1418,7 @@ func TestSoak(t *testing.T) {
 		memory.Close()
 	})
 	s.dir = storage.Join(s.root, soakJob(s.number))
-	s.run(n)
+	s.run(n, completed)
+	s.inner.enter("the end, job %s", s.job())
 	s.end()
 }
