@@ -38,6 +38,8 @@ const (
 	taskOwnedName = "taskowned"
 	// maxMetadata is the largest metadata file that is read, in bytes; Flink can't hold a larger one.
 	maxMetadata = math.MaxInt32
+	// maxID is the highest number of a checkpoint, so that there is always one above.
+	maxID = math.MaxInt64 - 1
 )
 
 // CheckpointsOptions are the options of [OpenCheckpoints]; FS and Dir are required.
@@ -48,9 +50,12 @@ type CheckpointsOptions struct {
 	Dir string
 	// Retain is how many completed checkpoints are kept; 0 means 1.
 	Retain int
-	// RebaseEvery has every so-manieth checkpoint share nothing with older ones; 0 means never. See [Checkpoints.NextFull].
+	// RebaseEvery, if not 0, has checkpoints share nothing with older ones from each number on that is a multiple of it, until one has
+	// completed. As it goes by numbers, a restart changes nothing. See [Checkpoints.NextFull].
 	RebaseEvery int
-	// Claimed are the snapshots that were restored with [Claim] before, as [Checkpoints.Claimed] gave them.
+	// Claimed are the snapshots that were restored with [Claim] before, as [Checkpoints.Claimed] gave them. To a job that is to claim a
+	// checkpoint of another job, what that one has claimed must be handed on here, or else the files that the checkpoint
+	// has of there belong to nobody: garbage collection finds them.
 	Claimed []string
 	// Logger is told what could not be deleted; nil means silence.
 	Logger *slog.Logger
@@ -106,7 +111,8 @@ type Checkpoints struct {
 	clock uint64
 	// rebase is when a checkpoint without sharing was asked for that has not completed yet; 0 if none was.
 	rebase uint64
-	since  int // checkpoints since the last one without sharing
+	// unclaimed are snapshots that were restored with NoClaim and with which no checkpoint of the job shares a file.
+	unclaimed map[SnapshotID]bool
 
 	leftovers
 }
@@ -139,7 +145,7 @@ func OpenCheckpoints(ctx context.Context, o CheckpointsOptions) (*Checkpoints, e
 	}
 	c := &Checkpoints{
 		o: o, fs: o.FS, dir: storage.Clean(o.Dir), registry: NewRegistry(Options{}), turn: make(chan struct{}, 1),
-		others: map[SnapshotID]bool{}, pending: map[int64]*Pending{}, used: map[int64]bool{},
+		others: map[SnapshotID]bool{}, unclaimed: map[SnapshotID]bool{}, pending: map[int64]*Pending{}, used: map[int64]bool{},
 		leftovers: newLeftovers(),
 	}
 	c.own(c.dir, "")
@@ -204,11 +210,22 @@ func (c *Checkpoints) Retained() []Completed {
 	return list
 }
 
-// NextID is a number for a new checkpoint or savepoint, above all that are known.
+// NextID is a number for a new checkpoint or savepoint: above all that are known, or, if these go as far as numbers do, the lowest that is free.
 func (c *Checkpoints) NextID() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.highest + 1
+	return c.nextID()
+}
+
+func (c *Checkpoints) nextID() int64 {
+	if c.highest < maxID {
+		return c.highest + 1
+	}
+	id := c.floor + 1
+	for c.used[id] {
+		id++
+	}
+	return id
 }
 
 // Rebase has new checkpoints share nothing with older ones until one that began after it has completed.
@@ -224,11 +241,12 @@ func (c *Checkpoints) Rebase() {
 func (c *Checkpoints) NextFull() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.nextFull()
+	return c.mustBeFull(c.nextID())
 }
 
-func (c *Checkpoints) nextFull() bool {
-	return c.rebase > 0 || c.o.RebaseEvery > 0 && c.since+1 >= c.o.RebaseEvery
+func (c *Checkpoints) mustBeFull(id int64) bool {
+	every := int64(c.o.RebaseEvery)
+	return c.rebase > 0 || every > 0 && c.latest != nil && id/every != c.latest.ID/every
 }
 
 // Begin begins a checkpoint. The error unwraps to [ErrID] if the number was used before, also by a savepoint or
@@ -258,14 +276,14 @@ func (c *Checkpoints) start(id int64, p *Pending) (*Pending, error) {
 	switch {
 	case c.closed:
 		return nil, fmt.Errorf("begin checkpoint %d: %w", id, ErrClosed)
-	case id < 1 || id <= c.floor || c.used[id]:
+	case id < 1 || id > maxID || id <= c.floor || c.used[id]:
 		return nil, fmt.Errorf("begin checkpoint %d: %w, which must not have been used and be above %d", id, ErrID, c.floor)
 	}
 	c.used[id] = true
 	c.highest = max(c.highest, id)
 	c.clock++
 	p.c, p.id, p.began = c, id, c.clock
-	p.full = p.savepoint || c.nextFull()
+	p.full = p.savepoint || c.mustBeFull(id)
 	if c.latest != nil {
 		p.base = c.latest.ID
 	}

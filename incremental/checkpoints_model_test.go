@@ -36,7 +36,6 @@ type checkpointsModel struct {
 	order     []*modelSnapshot
 	latest    *modelSnapshot
 	rebase    int
-	since     int
 }
 
 type modelRole uint8
@@ -54,6 +53,8 @@ type modelSnapshot struct {
 	role  modelRole
 	whole bool
 	used  int // when another one used a part of it last
+	// seen says that the job knows of it, unclaimed that it was restored without a claim, and the job shared nothing with it.
+	seen, unclaimed bool
 }
 
 type modelPending struct {
@@ -190,7 +191,13 @@ func (m *checkpointsModel) kept() []*modelSnapshot {
 }
 
 func (m *checkpointsModel) nextFull() bool {
-	return m.rebase > 0 || m.o.RebaseEvery > 0 && m.since+1 >= m.o.RebaseEvery
+	return m.fullAt(m.c.NextID())
+}
+
+// fullAt says that a checkpoint of a number may share nothing.
+func (m *checkpointsModel) fullAt(id int64) bool {
+	every := int64(m.o.RebaseEvery)
+	return m.rebase > 0 || every > 0 && m.latest != nil && m.latest.id/every < id/every
 }
 
 func (m *checkpointsModel) begin() {
@@ -207,7 +214,7 @@ func (m *checkpointsModel) begin() {
 		m.t.Fatal(err)
 	}
 	m.clock++
-	if !p.savepoint && p.Full() != m.nextFull() {
+	if !p.savepoint && p.Full() != m.fullAt(id) {
 		m.t.Fatalf("checkpoint %d is full: %v", id, p.Full())
 	}
 	if want := int64(0); m.latest != nil {
@@ -265,6 +272,15 @@ func (m *checkpointsModel) keeps(p *modelPending, uri string) bool {
 	if p.Full() {
 		return false
 	}
+	claimed, unclaimed := false, false
+	for _, s := range m.snapshots {
+		if s.seen && s.files[uri] {
+			claimed, unclaimed = claimed || !s.unclaimed, unclaimed || s.unclaimed
+		}
+	}
+	if unclaimed {
+		return claimed
+	}
 	return !m.owns(uri) || m.users(uri) > 0 || m.disk[uri] && !m.litter[uri] && m.released[uri] > p.began
 }
 
@@ -318,7 +334,7 @@ func (m *checkpointsModel) complete(p *modelPending) {
 		done.role = modelUsers
 		return
 	}
-	m.latest = done
+	m.latest, done.seen = done, true
 	m.order = append(m.order, done)
 	for _, older := range slices.Clone(m.pending) {
 		if older.ID() < p.ID() && !older.savepoint {
@@ -328,11 +344,8 @@ func (m *checkpointsModel) complete(p *modelPending) {
 			}
 		}
 	}
-	if m.since++; full {
-		m.since = 0
-		if m.rebase < p.began {
-			m.rebase = 0
-		}
+	if full && m.rebase < p.began {
+		m.rebase = 0
 	}
 	m.clock++
 	for kept := m.kept(); len(kept) > m.o.Retain; kept = m.kept() {
@@ -378,6 +391,7 @@ func (m *checkpointsModel) restart() {
 	m.open()
 	m.order = nil
 	for _, s := range m.snapshots {
+		s.unclaimed, s.seen = false, strings.HasPrefix(s.dir, job+"/")
 		if s.role == modelDoomed {
 			s.role = modelKept
 		}
@@ -391,13 +405,23 @@ func (m *checkpointsModel) restart() {
 				m.order = append(m.order, s)
 			}
 		}
+		m.seeBeside(storage.Dir(uri))
 	}
 	slices.SortStableFunc(m.order, func(a, b *modelSnapshot) int { return int(a.id - b.id) })
 	m.latest = nil
 	if kept := m.kept(); len(kept) > 0 {
 		m.latest = kept[len(kept)-1]
 	}
-	m.rebase, m.since = 0, 0
+	m.rebase = 0
+}
+
+// seeBeside has the job know a snapshot, and the checkpoints beside it.
+func (m *checkpointsModel) seeBeside(dir string) {
+	for _, s := range m.snapshots {
+		if s.dir == dir || strings.HasPrefix(dir, storage.Dir(s.dir)+"/chk-") {
+			s.seen = true
+		}
+	}
 }
 
 func (m *checkpointsModel) open() {
@@ -464,11 +488,17 @@ func (m *checkpointsModel) restore() {
 		m.end(p, nil)
 	}
 	m.clock++
-	m.latest = from
+	m.latest, from.seen = from, true
+	if from.role != modelKept {
+		from.unclaimed = mode == NoClaim && !slices.ContainsFunc(m.snapshots, func(s *modelSnapshot) bool {
+			return s != from && s.seen && s.role != modelUsers && slices.ContainsFunc(slices.Collect(maps.Keys(s.files)), func(uri string) bool { return from.files[uri] })
+		})
+	}
 	switch {
 	case from.role == modelKept: // the job's own
 	case mode == Claim:
 		from.role = modelKept
+		m.seeBeside(from.dir)
 		m.order = append(m.order, from)
 		m.claimed = append(m.claimed, from.dir+"/_metadata")
 		m.owned = append(m.owned, from.dir)

@@ -598,7 +598,7 @@ func TestSavepoints(t *testing.T) {
 
 func TestRebase(t *testing.T) {
 	f := storage.NewMemory()
-	c := open(t, CheckpointsOptions{FS: f, RebaseEvery: 3})
+	c := open(t, CheckpointsOptions{FS: f, RebaseEvery: 4})
 	checkpoint(t, c, 1, "+shared/a")
 	checkpoint(t, c, 2, "shared/a")
 	checkpoint(t, c, 3, "shared/a")
@@ -619,11 +619,11 @@ func TestRebase(t *testing.T) {
 		t.Error("one that began before does for a rebase")
 	}
 	put(t, f, job+"/taskowned/wal", "wal")
-	checkpoint(t, c, 7, "+shared/c", "taskowned/wal") // which is not shared, but its task's
+	checkpoint(t, c, 9, "+shared/c", "taskowned/wal") // which is not shared, but its task's
 	if c.NextFull() {
 		t.Error("a rebase does not end")
 	}
-	wantThere(t, f, job, "chk-7/_metadata shared/c taskowned/wal")
+	wantThere(t, f, job, "chk-9/_metadata shared/c taskowned/wal")
 }
 
 // TestOtherProcess: metadata that is there already is another's.

@@ -35,8 +35,8 @@ func (c *Checkpoints) complete(ctx context.Context, p *Pending, files map[string
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := Completed{
-		ID: p.id, URI: uri, Dir: p.dir, Time: time.Now(), Full: !v.shares, CheckpointedSize: v.written + int64(len(v.data)),
-		FullSize: size + int64(len(v.data)), Files: count,
+		ID: p.id, URI: uri, Dir: p.dir, Time: time.Now(), Full: !v.shares, CheckpointedSize: sum(v.written, int64(len(v.data))),
+		FullSize: sum(size, int64(len(v.data))), Files: count,
 	}
 	delete(c.pending, p.id)
 	for key, f := range files {
@@ -68,11 +68,8 @@ func (c *Checkpoints) registered(p *Pending, r *retained, shares bool) {
 			c.drop(older, ErrSubsumed)
 		}
 	}
-	if c.since++; !shares {
-		c.since = 0
-		if c.rebase < p.began {
-			c.rebase = 0
-		}
+	if !shares && c.rebase < p.began {
+		c.rebase = 0
 	}
 	c.clock++
 	for len(c.retained) > c.o.Retain {
@@ -172,7 +169,7 @@ func (c *Checkpoints) validate(p *Pending, files map[string]*written, s *metadat
 			}
 			if !v.named[key] {
 				v.named[key] = true
-				v.written += max(f.size, 0)
+				v.written = sum(v.written, max(f.size, 0))
 			}
 			continue
 		}

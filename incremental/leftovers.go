@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
@@ -15,6 +16,9 @@ import (
 type leftovers struct {
 	// doomed are snapshots of which the metadata is to be deleted first. Their files count as used until it is gone.
 	doomed []*doomed
+	// late are snapshots whose metadata was not there when it was looked for, though it could be on its way. If it
+	// comes to be there it is deleted, as its files are gone.
+	late []*doomed
 	// held are files that no snapshot uses, and when that came to be: a checkpoint that had begun before may use them yet.
 	held map[string]uint64
 	// garbage are the URIs of files that nobody can use any more, by key.
@@ -34,7 +38,11 @@ type doomed struct {
 	files []string
 	// doubtful is what could not be written as its metadata. If something else is there, or nothing, that is not touched.
 	doubtful []byte
+	looked   time.Time // when it was not there, or no more
 }
+
+// lateMetadata is how long metadata is looked for that could not be written; no request takes as long to arrive.
+const lateMetadata = 15 * time.Minute
 
 func newLeftovers() leftovers {
 	return leftovers{held: map[string]uint64{}, garbage: map[string]string{}, dirs: map[string]bool{}}
@@ -72,13 +80,24 @@ func (c *Checkpoints) outstanding(at uint64) bool {
 // keeps says that a file is kept for a pending checkpoint that names it: it is of a completed checkpoint, or
 // was when the pending one began, or is not the job's.
 func (c *Checkpoints) keeps(p *Pending, key string) bool {
-	if _, ok := c.registry.Find(key); ok {
-		return true
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if id, ok := c.registry.Find(key); ok {
+		return len(c.unclaimed) == 0 || !c.onlyUnclaimed(id)
+	}
 	at, ok := c.held[key]
 	return ok && p.began < at || !c.owns(key)
+}
+
+// onlyUnclaimed says that a file is only of snapshots that the user keeps for themselves, so that a subtask that
+// names it has not heard of that. c.mu is held.
+func (c *Checkpoints) onlyUnclaimed(id FileID) bool {
+	for _, user := range c.registry.Users(id) {
+		if !c.unclaimed[user] {
+			return false
+		}
+	}
+	return true
 }
 
 // sweep deletes what is to be deleted as far as it may and can be, and says what failed. Metadata goes first, so that no snapshot
@@ -94,7 +113,7 @@ func (c *Checkpoints) sweep(ctx context.Context) error {
 
 // sweepMetadata deletes the metadata of doomed snapshots.
 func (c *Checkpoints) sweepMetadata(ctx context.Context) error {
-	var errs []error
+	errs := []error{c.sweepLate(ctx)}
 	failed := map[*doomed]bool{}
 	for {
 		d := c.nextDoomed(failed)
@@ -110,6 +129,19 @@ func (c *Checkpoints) sweepMetadata(ctx context.Context) error {
 		c.buried(d)
 		c.mu.Unlock()
 	}
+}
+
+// sweepLate deletes metadata that came to be there late. The turn is held.
+func (c *Checkpoints) sweepLate(ctx context.Context) error {
+	c.mu.Lock()
+	late := slices.DeleteFunc(slices.Clone(c.late), func(d *doomed) bool { return time.Since(d.looked) > lateMetadata })
+	c.late = late
+	c.mu.Unlock()
+	var errs []error
+	for _, d := range late {
+		errs = append(errs, c.unmake(ctx, d))
+	}
+	return errors.Join(errs...)
 }
 
 // unmake deletes the metadata of a doomed snapshot.
@@ -153,6 +185,10 @@ func (c *Checkpoints) inUse(d *doomed) bool {
 func (c *Checkpoints) buried(d *doomed) {
 	c.doomed = slices.DeleteFunc(c.doomed, func(other *doomed) bool { return other == d })
 	c.dirs[d.dir] = true
+	if d.doubtful != nil {
+		d.looked = time.Now()
+		c.late = append(c.late, d)
+	}
 	if !d.registered {
 		for _, uri := range d.files {
 			c.discard(uri)
@@ -206,7 +242,7 @@ func (c *Checkpoints) sweepFiles(ctx context.Context) error {
 	defer c.mu.Unlock()
 	var first error // which says enough; there may be thousands
 	for _, uri := range list {
-		switch err := failed[uri]; {
+		switch err := failed[storage.Key(uri)]; {
 		case err == nil:
 			delete(c.garbage, storage.Key(uri))
 		case first == nil:
@@ -219,13 +255,13 @@ func (c *Checkpoints) sweepFiles(ctx context.Context) error {
 	return nil
 }
 
-// undeleted finds out which objects an error of Delete is about; false if it does not say.
+// undeleted finds out which objects an error of Delete is about, by key; false if it does not say.
 func undeleted(err error, failed map[string]error) bool {
 	switch e := err.(type) {
 	case nil:
 		return true
 	case *storage.DeleteError:
-		failed[e.URI] = e
+		failed[storage.Key(e.URI)] = e
 		return true
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {

@@ -444,6 +444,14 @@ func (r *Registry) members(id SnapshotID) []FileID {
 	return nil
 }
 
+// sum adds what is not negative; more than there can be is the most that there can be.
+func sum(a, b int64) int64 {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
 // size adds up the bytes that the metadata demands of a snapshot's files, and counts them with the metadata.
 func (r *Registry) size(id SnapshotID) (size int64, files int) {
 	r.mu.RLock()
@@ -452,7 +460,7 @@ func (r *Registry) size(id SnapshotID) (size int64, files int) {
 		for _, f := range m.files {
 			if fact := r.facts[f]; fact.flags&flagDirectory == 0 {
 				files++
-				size += max(fact.need, 0)
+				size = sum(size, max(fact.need, 0))
 			}
 		}
 	}

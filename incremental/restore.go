@@ -45,6 +45,10 @@ func (m ClaimMode) String() string {
 // file. A checkpoint of the job itself stays its own, whatever the mode. Pending checkpoints and savepoints are
 // aborted. Numbers of new checkpoints must be above that of the snapshot. After an error nothing has changed.
 //
+// A directory that has checkpoints already, as after a crash, goes on with [Checkpoints.Latest], and not once more with the snapshot that the
+// job was begun with. If another snapshot is restored all the same, it is the latest one until a checkpoint has completed; those that
+// are retained stay until newer ones are too many, and a process that dies before that goes on with the newest of them.
+//
 // Claim takes a snapshot with all that is in its directory and, if that is chk-N, with what it names of shared and
 // taskowned beside it. Other checkpoints there stay, with all files that they name. What is claimed must be named in [CheckpointsOptions.Claimed] later.
 func (c *Checkpoints) Restore(ctx context.Context, uri string, mode ClaimMode) (*metadata.Snapshot, error) {
@@ -67,6 +71,9 @@ func (c *Checkpoints) Restore(ctx context.Context, uri string, mode ClaimMode) (
 	f, err := c.read(ctx, uri)
 	if err != nil {
 		return fail(err)
+	}
+	if f.snapshot.CheckpointID > maxID {
+		return fail(fmt.Errorf("%w: none is above %d", ErrID, f.snapshot.CheckpointID))
 	}
 	var beside neighbours
 	if mode == Claim {
@@ -113,14 +120,31 @@ func (c *Checkpoints) restored(f *found, beside neighbours, mode ClaimMode) erro
 	known, _ := c.registry.FindSnapshot(f.uri)
 	d := c.describe(f, known.ID)
 	c.latest = &d
+	delete(c.unclaimed, known.ID)
 	switch mode {
 	case Claim:
 		c.own(beside.job, f.dir)
 		c.claimed = append(c.claimed, f.uri)
 	case NoClaim:
 		c.rebase = c.clock
+		if !c.sharesWith(known.ID) {
+			c.unclaimed[known.ID] = true
+		}
 	}
 	return nil
+}
+
+// sharesWith says that a checkpoint of the job has a file in common with a snapshot. c.mu is held.
+func (c *Checkpoints) sharesWith(id SnapshotID) bool {
+	for _, s := range c.registry.Snapshots() {
+		if s.ID == id || c.others[s.ID] {
+			continue
+		}
+		for range c.registry.Common(id, s.ID) {
+			return true
+		}
+	}
+	return false
 }
 
 // Claimed gives the snapshots that were claimed, whether they are there still or not. They must be
@@ -279,6 +303,9 @@ func (c *Checkpoints) read(ctx context.Context, uri string) (*found, error) {
 // take puts what was found into the registry.
 func (c *Checkpoints) take(f *found) error {
 	if f.job {
+		if f.snapshot.CheckpointID > maxID {
+			return fmt.Errorf("%s: %w: none is above %d", f.uri, ErrID, f.snapshot.CheckpointID)
+		}
 		c.highest = max(c.highest, f.snapshot.CheckpointID)
 		c.floor = max(c.floor, f.snapshot.CheckpointID)
 	}
@@ -309,7 +336,7 @@ func (c *Checkpoints) keep(f *found, id SnapshotID) {
 func (c *Checkpoints) describe(f *found, id SnapshotID) Completed {
 	d := Completed{ID: f.snapshot.CheckpointID, URI: f.uri, Dir: f.dir, Time: f.written, CheckpointedSize: -1}
 	d.FullSize, d.Files = c.registry.size(id)
-	d.FullSize += f.size
+	d.FullSize = sum(d.FullSize, f.size)
 	return d
 }
 

@@ -93,6 +93,34 @@ func TestClaimForgotten(t *testing.T) {
 	wantThere(t, f, oldJob, "chk-8/_metadata chk-8/own8 shared/both shared/late shared/older")
 }
 
+// TestClaimInTurn: what a job had claimed goes on to the one that claims from it if it is handed on, and else belongs to nobody.
+func TestClaimInTurn(t *testing.T) {
+	const third = "s3://b/ck/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	for _, handed := range []bool{true, false} {
+		f := old(t)
+		second := restored(t, f, oldJob+"/chk-9", Claim)
+		checkpoint(t, second, 10, oldJob+"/shared/both", oldJob+"/shared/late", "+shared/a")
+		o := CheckpointsOptions{FS: f, Dir: third}
+		if handed {
+			o.Claimed = second.Claimed()
+		}
+		c := open(t, o)
+		restore(t, c, job+"/chk-10", Claim)
+		if claimed := append(slices.Clone(o.Claimed), job+"/chk-10/_metadata"); !slices.Equal(c.Claimed(), claimed) {
+			t.Errorf("claimed: %q, want %q", c.Claimed(), claimed)
+		}
+		p := begin(t, c, 11)
+		put(t, p.FS(), third+"/shared/b", "b")
+		complete(t, p, third+"/shared/b")
+		wantThere(t, f, job, "")
+		want := "chk-8/_metadata chk-8/own8 shared/both shared/late shared/older"
+		if handed {
+			want = "chk-8/_metadata chk-8/own8 shared/both shared/older"
+		}
+		wantThere(t, f, oldJob, want)
+	}
+}
+
 // TestClaimRestart: a restart before the first checkpoint finds what was claimed.
 func TestClaimRestart(t *testing.T) {
 	f := old(t)
