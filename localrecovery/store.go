@@ -389,7 +389,8 @@ func (t *Task) Begin(checkpoint int64) *Copy {
 }
 
 // Confirm says that a checkpoint was completed by all tasks: the copies of earlier ones go, finished or not, also if there is none of
-// this one (confirmCheckpoint). A confirmation that comes after that of a later checkpoint does nothing.
+// this one (confirmCheckpoint). A confirmation that comes after that of a later checkpoint does nothing. It is not for the number of a
+// savepoint, from which no failure goes on: the copies of the checkpoint before it would go, and there are none in their place.
 func (t *Task) Confirm(checkpoint int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -110,7 +110,7 @@ func newProblem(u *unit, groups string, err error) *StateProblem {
 // not supported: neither says that bytes are damaged.
 func undecided(err error) bool {
 	var path *fs.PathError
-	return errors.Is(err, serializer.ErrUnsupported) || errors.Is(err, rocksdb.ErrUnsupported) || errors.Is(err, fs.ErrPermission) || errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist)
+	return errors.Is(err, serializer.ErrUnsupported) || errors.Is(err, backend.ErrPebble) || errors.Is(err, rocksdb.ErrUnsupported) || errors.Is(err, fs.ErrPermission) || errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist)
 }
 
 // problemList gathers problems; those of one unit with the same text become one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/drey-state/drey/backend"
@@ -24,6 +25,9 @@ type DeepCheck struct {
 	// ChannelFileBytes the size of the files that it is in, each once.
 	ChannelBytes     int64 `json:"channelBytes,omitempty"`
 	ChannelFileBytes int64 `json:"channelFileBytes,omitempty"`
+	// NotLookedInto counts handles of whose entries nothing is known, by reason: the files of Pebble's databases, of which
+	// only the header was decoded.
+	NotLookedInto map[string]int64 `json:"notLookedInto,omitempty"`
 	// Damage is everything that is wrong.
 	Damage []*StateProblem `json:"damage"`
 	// Unread is state of which the store did not give the bytes, or that is not supported.
@@ -47,6 +51,8 @@ type deepResult struct {
 	bad       undecoded
 	misplaced undecoded
 	problem   *StateProblem
+	// closed says that the handle's files are not looked into, for the reason that problem has.
+	closed bool
 }
 
 // VerifyDeep reads and decodes all state of a snapshot. That files have the
@@ -58,10 +64,15 @@ func VerifyDeep(ctx context.Context, fsys storage.FS, s *Snapshot, jobs int, pro
 		return nil, err
 	}
 	var problems problemList
-	var unchecked, bad, misplaced undecoded
-	handles := map[*unit]bool{}
+	var unchecked, bad, misplaced, closed undecoded
+	handles, unopened := map[*unit]bool{}, map[*unit]bool{}
 	err = ordered(ctx, r.jobs, len(r.parts), r.deepPart, func(n int, p deepResult) error {
 		u := r.parts[n].unit
+		if p.closed {
+			unopened[u] = true
+			closed.addText(p.problem.Text, 1)
+			return nil
+		}
 		handles[u] = true
 		if p.problem != nil {
 			problems.add(u, p.problem)
@@ -77,6 +88,7 @@ func VerifyDeep(ctx context.Context, fsys storage.FS, s *Snapshot, jobs int, pro
 	if err != nil {
 		return nil, err
 	}
+	maps.DeleteFunc(handles, func(u *unit, _ bool) bool { return unopened[u] })
 	d.Handles = len(handles)
 	if err := d.deepChannels(ctx, r, s, &problems); err != nil {
 		return nil, err
@@ -91,7 +103,7 @@ func VerifyDeep(ctx context.Context, fsys storage.FS, s *Snapshot, jobs int, pro
 			d.Damage = append(d.Damage, p)
 		}
 	}
-	d.KeysUnchecked, d.Undecoded = unchecked.reasons, bad.reasons
+	d.KeysUnchecked, d.Undecoded, d.NotLookedInto = unchecked.reasons, bad.reasons, closed.reasons
 	for text, n := range misplaced.reasons {
 		d.Notes = append(d.Notes, fmt.Sprintf("%d %s", n, text))
 	}
@@ -119,7 +131,18 @@ func (r *stateReader) deepPart(ctx context.Context, n int, send func(deepResult)
 			}
 			return nil
 		},
-		problem: tell,
+		problem: func(problem *StateProblem) error {
+			h, ok := p.keyed.(*metadata.Incremental)
+			if !ok || !errors.Is(problem.err, backend.ErrPebble) {
+				return tell(problem)
+			}
+			if _, err := backend.ReadMeta(ctx, r.files, h); ctx.Err() != nil {
+				return ctx.Err()
+			} else if err != nil {
+				return tell(newProblem(p.unit, "", err))
+			}
+			return send(deepResult{problem: problem, closed: true})
+		},
 	})
 	if err == nil && p.keys != nil && p.groups.Start == keyedRange(p.keyed).Start {
 		// Once for each handle.

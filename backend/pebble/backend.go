@@ -34,7 +34,9 @@ type Options[K comparable] struct {
 	// MaxSize is the most bytes of a value and of a list; key, namespace and user key together may have half of it. 0
 	// means [backend.MaxSize], and more than that is not possible.
 	MaxSize int
-	// Dir is the local directory of the database; it must be set. It is made, must be empty, and is removed by Close.
+	// Dir is the local directory of the database; it must be set. It is made, must be empty, and is removed by Close. A
+	// process that is killed leaves it. Nothing in it is of any use then: remove it, or put all such directories into one that is emptied before
+	// the first backend is opened.
 	Dir string
 	// Memory is what the backends of a slot share; nil means one of [DefaultMemory] for this backend alone.
 	Memory *Memory
@@ -47,7 +49,8 @@ type Options[K comparable] struct {
 	// Configure, if not nil, may change the options of the database last. It must leave its caches
 	// and its merger; with write buffers larger than they were the backend is beyond its part of the memory.
 	Configure func(*pebble.Options)
-	// ConfigureState, if not nil, is called once for each state, by name, when it is first opened or restored.
+	// ConfigureState, if not nil, is called for each state, by name, when it is first opened or restored; once more if a restore gives the
+	// state another number. It must say the same of a name each time.
 	ConfigureState func(name string, o *StateOptions)
 	// Metrics are which metrics of the database are shown, and where.
 	Metrics MetricsOptions

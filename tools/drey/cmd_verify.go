@@ -43,7 +43,9 @@ Without --deep no state file is opened: a file with the right size and the wrong
 group that it hashes to, every block of RocksDB's tables must fit its checksum, its index and the order of
 its keys, every compressed chunk its checksum, every buffer in flight its handle. It says what could not be checked: values
 that are only bytes without the job's classes, and keys whose hash such a class makes. Uncompressed state that is not
-in RocksDB's files has no checksums: a changed number is another number.
+in RocksDB's files has no checksums: a changed number is another number. The databases of incremental checkpoints
+of drey's backend on Pebble are not looked into: of them only the sizes and the list of states are checked. A
+canonical savepoint of the same job can be read.
 
 EXAMPLES
   drey verify --deep s3://bucket/sp/savepoint-92afa1-ebcfa1b9e372
@@ -179,6 +181,9 @@ func showDeep(p func(string, ...any), d *tools.DeepCheck, all bool) {
 		if more != "" {
 			p("  %s", more)
 		}
+	}
+	for _, reason := range byCount(d.NotLookedInto) {
+		p("  not looked into: %s, %s", plural(int(d.NotLookedInto[reason]), "handle"), printable(reason))
 	}
 	for _, n := range d.Notes {
 		p("  note: %s", printable(n))
