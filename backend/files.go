@@ -31,6 +31,16 @@ func (f Files) Open(ctx context.Context, s metadata.Stream) (storage.Object, err
 	return obj, nil
 }
 
+// ReadAll reads a stream into memory. One of more than limit bytes is an error that unwraps to [storage.ErrTooLarge]; limit 0 means that there is none.
+func (f Files) ReadAll(ctx context.Context, s metadata.Stream, limit int64) ([]byte, error) {
+	obj, err := f.open(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer obj.Close()
+	return storage.ReadObject(ctx, obj, limit)
+}
+
 // object is an open stream with the name that messages have for it.
 type object struct {
 	storage.Object

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 
@@ -125,39 +124,8 @@ func opener(files Files, s metadata.Stream, progress func(int64)) func(context.C
 		if err != nil || progress == nil {
 			return obj, err
 		}
-		return &counted{obj, progress}, nil
+		return storage.Counted(obj, progress), nil
 	}
-}
-
-// counted tells how much is read.
-type counted struct {
-	storage.Object
-	progress func(int64)
-}
-
-func (c *counted) ReadAt(p []byte, off int64) (int, error) {
-	n, err := c.Object.ReadAt(p, off)
-	c.progress(int64(n))
-	return n, err
-}
-
-func (c *counted) Reader(ctx context.Context, off int64) (io.ReadCloser, error) {
-	r, err := c.Object.Reader(ctx, off)
-	if err != nil {
-		return nil, err
-	}
-	return limited{countedReader{r, c.progress}, r}, nil
-}
-
-type countedReader struct {
-	io.Reader
-	progress func(int64)
-}
-
-func (c countedReader) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.progress(int64(n))
-	return n, err
 }
 
 func (f *rocksFiles) close() error { return nil }

@@ -203,54 +203,19 @@ func (r *Restored) Open(ctx context.Context, uri string) (storage.Object, error)
 	}
 	l, in := r.find(ctx, uri)
 	if in == nil {
-		remote, err := r.openRemote(ctx, uri)
-		if err != nil {
-			return nil, err
-		}
-		return remote, nil
+		return r.openRemote(ctx, uri)
 	}
 	r.localFiles.Add(1)
 	return &object{r: r, ctx: ctx, uri: uri, l: l, in: in}, nil
 }
 
-func (r *Restored) openRemote(ctx context.Context, uri string) (*counted, error) {
+func (r *Restored) openRemote(ctx context.Context, uri string) (storage.Object, error) {
 	o, err := r.FS.Open(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
 	r.remoteFiles.Add(1)
-	return &counted{o, r}, nil
-}
-
-// counted is an object of the primary store.
-type counted struct {
-	storage.Object
-	r *Restored
-}
-
-func (c *counted) ReadAt(p []byte, off int64) (int, error) {
-	n, err := c.Object.ReadAt(p, off)
-	c.r.remoteBytes.Add(int64(n))
-	return n, err
-}
-
-func (c *counted) Reader(ctx context.Context, off int64) (io.ReadCloser, error) {
-	rc, err := c.Object.Reader(ctx, off)
-	if err != nil {
-		return nil, err
-	}
-	return &countedReader{rc, c.r}, nil
-}
-
-type countedReader struct {
-	io.ReadCloser
-	r *Restored
-}
-
-func (c *countedReader) Read(p []byte) (int, error) {
-	n, err := c.ReadCloser.Read(p)
-	c.r.remoteBytes.Add(int64(n))
-	return n, err
+	return storage.Counted(o, func(n int64) { r.remoteBytes.Add(n) }), nil
 }
 
 // object is read from a local file, and from the primary store after a failure.
@@ -262,7 +227,7 @@ type object struct {
 	in  content
 
 	mu     sync.Mutex
-	remote *counted // after a failure
+	remote storage.Object // after a failure
 	closed bool
 }
 
@@ -283,14 +248,14 @@ func (o *object) Close() error {
 }
 
 // fallen gives the object of the primary store if the local file failed.
-func (o *object) fallen() *counted {
+func (o *object) fallen() storage.Object {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.remote
 }
 
 // fall goes over to the primary store because of err.
-func (o *object) fall(ctx context.Context, err error) (*counted, error) {
+func (o *object) fall(ctx context.Context, err error) (storage.Object, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {

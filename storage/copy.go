@@ -141,8 +141,14 @@ func ReadAll(ctx context.Context, f FS, uri string, limit int64) ([]byte, error)
 		return nil, err
 	}
 	defer obj.Close()
+	data, err := ReadObject(ctx, obj, limit)
+	return data, pathError("read", uri, err)
+}
+
+// ReadObject is [ReadAll] for an object that is open, and stays so.
+func ReadObject(ctx context.Context, obj Object, limit int64) ([]byte, error) {
 	if limit > 0 && obj.Size() > limit {
-		return nil, pathError("read", uri, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, obj.Size(), limit))
+		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, obj.Size(), limit)
 	}
 	r, err := obj.Reader(ctx, 0)
 	if err != nil {
@@ -154,7 +160,7 @@ func ReadAll(ctx context.Context, f FS, uri string, limit int64) ([]byte, error)
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, pathError("read", uri, err)
+		return nil, err
 	}
 	return data, nil
 }

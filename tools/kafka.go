@@ -2,8 +2,6 @@ package tools
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -112,7 +110,7 @@ func KafkaOffsets(ctx context.Context, fsys storage.FS, s *Snapshot, o EntryOpti
 			continue
 		}
 		u := &unit{op: op, subtask: -1, role: metadata.RoleCoordinator, coordinator: op.Coordinator, file: streamFile(s.Dir, op.Coordinator)}
-		data, err := readWhole(ctx, r.files, op.Coordinator, mostCoordinator)
+		data, err := r.files.ReadAll(ctx, op.Coordinator, mostCoordinator)
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
@@ -160,17 +158,4 @@ func (k *KafkaOffset) setOffsets(s *kafkaSplit) {
 	if k.StoppingSpecial = special; special == "" && ok {
 		k.Stopping = new(stop)
 	}
-}
-
-// readWhole reads all of a stream of at most limit bytes.
-func readWhole(ctx context.Context, files backend.Files, s metadata.Stream, limit int64) ([]byte, error) {
-	object, err := files.Open(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer object.Close()
-	if object.Size() > limit {
-		return nil, fmt.Errorf("%d bytes: %w", object.Size(), storage.ErrTooLarge)
-	}
-	return io.ReadAll(io.NewSectionReader(object, 0, object.Size()))
 }

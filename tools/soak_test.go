@@ -42,6 +42,7 @@ type soak struct {
 	d       *rand.Rand
 	keys    int
 	changes float64 // share of the keys between two checkpoints, mostly
+	steps   int     // on storage, after which a process crashes at the latest that is to crash
 	root    string
 	inner   *soakDisk
 	base    string // path of all local directories
@@ -320,7 +321,7 @@ func (s *soak) start() {
 	s.t.Helper()
 	o := storagetest.FaultOptions{}
 	if s.chance(0.3) && !s.peace.Load() {
-		o.CrashAfter = 50 + s.d.IntN(3000)
+		o.CrashAfter = 50 + s.d.IntN(s.steps)
 	}
 	s.mu.Lock()
 	s.touched = map[string]bool{}
@@ -512,6 +513,9 @@ func (s *soak) damage() {
 	rate := []float64{0.02, 0.3, 1}[s.d.IntN(3)]
 	for _, dir := range []string{"local-a", "local-b"} {
 		s.must(filepath.WalkDir(filepath.Join(s.base, dir), func(path string, e os.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // all processes had their copies in memory
+			}
 			if err != nil || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") || !s.chance(rate) {
 				return err
 			}
@@ -1197,6 +1201,9 @@ func (s *soak) run(n, completed int) {
 			s.t.Fatalf("%d checkpoints were begun, and only %d have completed", i, s.count.completed)
 		}
 		s.inner.enter("turn %d, job %s", i, s.job())
+		if i > 0 && i%100 == 0 {
+			s.t.Logf("%d checkpoints were begun, %d have completed", i, s.count.completed)
+		}
 		if s.faulty.Crashed() {
 			s.crash()
 			s.restart()
@@ -1388,10 +1395,10 @@ func TestSoak(t *testing.T) {
 		t.Fatalf("DREY_SEED: %v", err)
 	}
 	t.Logf("DREY_SEED=%d", seed)
-	n, completed, keys, changes := 60, 0, 20_000, 0.05
+	n, completed, keys, changes, steps := 60, 0, 20_000, 0.05, 3000
 	switch {
 	case os.Getenv("DREY_SOAK") == "1":
-		n, completed, keys, changes = 500, 500, 1_000_000, 0.005
+		n, completed, keys, changes, steps = 500, 500, 1_000_000, 0.005, 15_000
 	case raceEnabled:
 		n, keys = 25, 2_000
 	}
@@ -1401,7 +1408,7 @@ func TestSoak(t *testing.T) {
 	}
 	base := t.TempDir()
 	s := &soak{
-		t: t, d: rand.New(rand.NewPCG(seed, 0)), keys: keys, changes: changes, base: base, root: "file://" + filepath.ToSlash(filepath.Join(base, "flink")), memory: memory,
+		t: t, d: rand.New(rand.NewPCG(seed, 0)), keys: keys, changes: changes, steps: steps, base: base, root: "file://" + filepath.ToSlash(filepath.Join(base, "flink")), memory: memory,
 		inner: &soakDisk{
 			Local: storage.NewLocal(storage.LocalOptions{NoSync: true}), events: map[string][]string{}, namers: map[string]map[string]bool{},
 		},

@@ -311,7 +311,7 @@ func (d *DeepCheck) deepCoordinators(ctx context.Context, r *stateReader, s *Sna
 			continue
 		}
 		d.Handles++
-		_, err := readWhole(ctx, r.files, o.Coordinator, mostCoordinator)
+		_, err := r.files.ReadAll(ctx, o.Coordinator, mostCoordinator)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -66,7 +66,7 @@ func (b *Backend[K]) openDatabase(ctx context.Context, files backend.Files, h *m
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		case manifestFile:
-			data, err := readStream(ctx, files, f.Stream, mostManifest)
+			data, err := files.ReadAll(ctx, f.Stream, mostManifest)
 			if err == nil {
 				d.version, err = readVersion(bytes.NewReader(data))
 			}
@@ -104,7 +104,7 @@ func (b *Backend[K]) openDatabase(ctx context.Context, files backend.Files, h *m
 }
 
 func readDescriptor(ctx context.Context, files backend.Files, s metadata.Stream, d *descriptor, o *pebble.Options) error {
-	data, err := readStream(ctx, files, s, mostDescriptor)
+	data, err := files.ReadAll(ctx, s, mostDescriptor)
 	if err != nil {
 		return err
 	}
@@ -120,24 +120,6 @@ func readDescriptor(ctx context.Context, files backend.Files, s metadata.Stream,
 		return fmt.Errorf("keys in the order %q, lists merged by %q; here it is %q and %q: %w", d.Comparer, d.Merger, o.Comparer.Name, o.Merger.Name, serializer.ErrUnsupported)
 	}
 	return nil
-}
-
-// readStream reads all of a stream of at most so many bytes.
-func readStream(ctx context.Context, files backend.Files, s metadata.Stream, most int64) ([]byte, error) {
-	obj, err := files.Open(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = obj.Close() }()
-	if obj.Size() > most {
-		return nil, fmt.Errorf("%d bytes: %w", obj.Size(), storage.ErrTooLarge)
-	}
-	r, err := obj.Reader(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = r.Close() }()
-	return io.ReadAll(r)
 }
 
 // bytes is the size of the tables.
