@@ -96,6 +96,24 @@ func TestUnclaimed(t *testing.T) {
 	wantThere(t, f, oldJob, "chk-8/_metadata chk-8/own8 shared/both shared/older")
 }
 
+// TestUnclaimedLate: one that began on a checkpoint that had files of a snapshot may name them, also if that was restored without a claim
+// since, and the checkpoint is gone.
+func TestUnclaimedLate(t *testing.T) {
+	f := old(t)
+	c := open(t, CheckpointsOptions{FS: f, Retain: 2})
+	restore(t, c, oldJob+"/chk-9", Legacy)
+	checkpoint(t, c, 10, oldJob+"/shared/both", "+shared/a")
+	restore(t, c, oldJob+"/chk-9", NoClaim)
+	checkpoint(t, c, 11, "+shared/b")
+	restore(t, c, job+"/chk-10", NoClaim)
+	first, second := begin(t, c, 12), begin(t, c, 13)
+	complete(t, first, "shared/a")
+	if got := ids(c.Retained()); got != "11 12" || second.Base() != 10 {
+		t.Fatalf("retained %s, base %d", got, second.Base())
+	}
+	complete(t, second, oldJob+"/shared/both")
+}
+
 // TestRebaseAfterRestarts: a job that begins anew all the time shares nothing with what is old either.
 func TestRebaseAfterRestarts(t *testing.T) {
 	f := storage.NewMemory()
