@@ -327,6 +327,24 @@ func (c *Checkpoints) Close(ctx context.Context) error {
 	return nil
 }
 
+// Discard is Close, but that it deletes the completed checkpoints, too, with those that were claimed: the job will never go on from
+// them (CompletedCheckpointStore.shutdown). Savepoints stay, and what was restored without a claim.
+func (c *Checkpoints) Discard(ctx context.Context) error {
+	if err := c.begin(ctx); err != nil {
+		return fmt.Errorf("discard checkpoints of %s: %w", c.dir, err)
+	}
+	c.mu.Lock()
+	c.closed = true
+	c.clock++
+	for _, r := range c.retained {
+		c.doom(&doomed{snapshot: r.snapshot, registered: true, uri: r.URI, dir: r.Dir, whole: r.whole, at: c.clock})
+	}
+	c.retained, c.latest = nil, nil
+	c.mu.Unlock()
+	c.end()
+	return c.Close(ctx)
+}
+
 // fits says that a file of a size has what a reference means.
 func fits(ref metadata.Ref, size int64) bool {
 	switch {
