@@ -327,6 +327,23 @@ func (c *Checkpoints) Close(ctx context.Context) error {
 	return nil
 }
 
+// Settle makes sure that no checkpoint is there, or may be there, that failed: one whose metadata could not be written, or so it seemed, and
+// that a later process would take for complete. A job must not go on from an older one before: what only the failed one knows, such as
+// transactions that were prepared for it, would be given up.
+func (c *Checkpoints) Settle(ctx context.Context) error {
+	if err := c.begin(ctx); err != nil {
+		return fmt.Errorf("settle checkpoints of %s: %w", c.dir, err)
+	}
+	defer c.end()
+	err := c.sweepMetadata(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.IndexFunc(c.doomed, func(d *doomed) bool { return d.doubtful != nil }); i >= 0 {
+		return fmt.Errorf("settle checkpoints of %s: %s may be complete: %w", c.dir, c.doomed[i].uri, err)
+	}
+	return nil
+}
+
 // Discard is Close, but that it deletes the completed checkpoints, too, with those that were claimed: the job will never go on from
 // them (CompletedCheckpointStore.shutdown). Savepoints stay, and what was restored without a claim.
 func (c *Checkpoints) Discard(ctx context.Context) error {

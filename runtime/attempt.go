@@ -15,7 +15,6 @@ import (
 	"github.com/drey-state/drey/localrecovery"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
-	"github.com/drey-state/drey/storage"
 )
 
 // attempt is one run of all tasks of a job, from its start or restart to its end or failure.
@@ -35,10 +34,9 @@ type attempt struct {
 	started  int
 	finished int
 	endedN   int
-	err      error
 }
 
-// source is what an attempt restores.
+// restorePoint is what an attempt restores.
 type restorePoint struct {
 	snapshot *metadata.Snapshot
 	uri, dir string
@@ -111,9 +109,9 @@ func (a *attempt) openMemory() (err error) {
 	return err
 }
 
-// scratch gives the directory for the database of an operator.
-func (a *attempt) scratch(c *operatorContext) (string, error) {
-	return filepath.Join(a.dir, fmt.Sprintf("%x-%d", c.node.id[:], c.t.subtask)), nil
+// scratch is the directory for the database of an operator.
+func (a *attempt) scratch(c *operatorContext) string {
+	return filepath.Join(a.dir, fmt.Sprintf("%x-%d", c.node.id[:], c.t.subtask))
 }
 
 // release lets go of what the attempt has for all tasks.
@@ -255,7 +253,7 @@ func (a *attempt) restore(r *restorePoint) error {
 
 func (t *task) restore(ctx context.Context, r *restorePoint, ops map[metadata.OperatorID]*metadata.Operator) error {
 	x := t.run.x
-	var fs storage.FS = x.o.FS
+	fs := x.o.FS
 	if x.o.Local != nil {
 		var err error
 		t.local, err = x.o.Local.Task(localrecovery.TaskID{Allocation: fmt.Sprintf("slot-%d", t.subtask), Job: x.id, Vertex: t.v.id(), Subtask: t.subtask})
@@ -327,8 +325,10 @@ func (a *attempt) restoreChannel(v *vertex, subtask, parallelism int, c *backend
 	e := v.head().in[c.Group]
 	senders := a.plan.of[e.from].parallelism
 	same := parallelism == v.parallelism && int(c.Channel) < senders
-	if !same && (a.plan.ship[e] == shipForward || a.plan.ship[e] == shipBroadcast) {
-		return fmt.Errorf("%s: %w: the parallelism changed and its records can't be shared out anew; restore from a savepoint or an aligned checkpoint", e, ErrInFlight)
+	if !same && a.plan.ship[e] == shipBroadcast {
+		// Each old subtask has met another part of what all get.
+		return fmt.Errorf("%s: %w: they are for all subtasks, of which there are %d now and were %d; restore with the same parallelism, or from a savepoint or an aligned checkpoint",
+			e, ErrInFlight, v.parallelism, parallelism)
 	}
 	of := func(target int) *channel {
 		from := int(c.Channel) % senders
@@ -363,7 +363,7 @@ func (c *channel) restored(it item) {
 }
 
 // ErrInFlight says that the records in flight in an unaligned checkpoint can't be restored into this job.
-var ErrInFlight = errors.New("records in flight")
+var ErrInFlight = errors.New("records in flight can't be restored")
 
 // start runs the tasks.
 func (a *attempt) start() {

@@ -29,6 +29,36 @@ type coordinator struct {
 	final   bool
 	stopped *savepoint // the savepoint that the job ends with
 	history []CheckpointStats
+	// writes counts the metadata files that are being written, written is called when there is none any more.
+	writes  int
+	written func()
+}
+
+// write has f write a metadata file, and then done called with what it gives.
+func (c *coordinator) write(f func() error, done func(error)) {
+	c.writes++
+	c.x.work.Add(1)
+	go func() {
+		defer c.x.work.Done()
+		err := f()
+		c.x.do(func() {
+			done(err)
+			if c.writes--; c.writes == 0 && c.written != nil {
+				f := c.written
+				c.written = nil
+				f()
+			}
+		})
+	}()
+}
+
+// whenWritten calls f when no metadata file is being written. A job goes on from the newest checkpoint: that must be decided.
+func (c *coordinator) whenWritten(f func()) {
+	if c.writes == 0 {
+		f()
+		return
+	}
+	c.written = f
 }
 
 // historySize is how many checkpoints are remembered (web.checkpoints.history).
@@ -69,8 +99,8 @@ type SubtaskStats struct {
 	StartDelay, Alignment time.Duration
 	// Sync is the time in which the subtask worked on nothing else, Async that in which state was written.
 	Sync, Async time.Duration
-	// Channels are the bytes of records in flight that became part of the checkpoint.
-	Channels int64
+	// StateSize is the bytes of the state, in files or in the metadata, with Channels, those of records in flight.
+	StateSize, Channels int64
 }
 
 type pendingCheckpoint struct {
@@ -83,16 +113,17 @@ type pendingCheckpoint struct {
 	timers    []*time.Timer
 	savepoint *savepoint
 	writing   bool
+	final     bool // all input had ended when it began
 	stats     CheckpointStats
 }
 
 // savepoint is one that somebody waits for.
 type savepoint struct {
-	dir  string
-	o    SavepointOptions
-	stop bool
-	done func(Savepoint, error)
-	path string
+	dir   string
+	o     SavepointOptions
+	stop  bool
+	done  func(Savepoint, error)
+	saved Savepoint
 }
 
 // Savepoint is one that completed.
@@ -223,7 +254,7 @@ func (c *coordinator) trigger(s *savepoint) {
 	default:
 		b.format = backend.SnapshotOptions{Format: backend.FormatFull, Compress: o.Compress}
 	}
-	pc := &pendingCheckpoint{b: b, p: p, attempt: c.attempt, states: map[metadata.OperatorID]*metadata.Operator{}, acked: map[*task]bool{}, savepoint: s}
+	pc := &pendingCheckpoint{b: b, p: p, attempt: c.attempt, states: map[metadata.OperatorID]*metadata.Operator{}, acked: map[*task]bool{}, savepoint: s, final: c.final && s == nil}
 	b.ctx, pc.cancel = context.WithCancel(c.attempt.ctx)
 	pc.stats = CheckpointStats{ID: id, Status: CheckpointInProgress, Savepoint: s != nil, Trigger: b.trigger}
 	if o.Unaligned && s == nil && !c.final {
@@ -235,6 +266,7 @@ func (c *coordinator) trigger(s *savepoint) {
 	}
 	pc.timers = append(pc.timers, x.after(o.Timeout, func() { c.expire(pc) }))
 	c.pending[id] = pc
+	x.metrics.inProgress.Set(float64(len(c.pending)))
 	for _, t := range c.attempt.tasks {
 		if t.source != nil {
 			t.post(func() error { return t.trigger(b) })
@@ -321,7 +353,7 @@ func (c *coordinator) acknowledged(t *task, b *barrier, parts []*part, s taskSta
 	}
 	pc.stats.Channels += s.channels
 	pc.stats.Subtasks = append(pc.stats.Subtasks, SubtaskStats{
-		Vertex: t.v.id(), Subtask: t.subtask, StartDelay: s.delay, Alignment: s.alignment, Sync: s.sync, Async: s.async, Channels: s.channels,
+		Vertex: t.v.id(), Subtask: t.subtask, StartDelay: s.delay, Alignment: s.alignment, Sync: s.sync, Async: s.async, StateSize: s.state, Channels: s.channels,
 	})
 	if len(pc.acked) == len(pc.attempt.tasks) {
 		c.complete(pc)
@@ -346,13 +378,11 @@ func (c *coordinator) complete(pc *pendingCheckpoint) {
 			s.Operators = append(s.Operators, *op)
 		}
 	}
-	ctx := context.WithoutCancel(c.x.ctx)
-	c.x.work.Add(1)
-	go func() {
-		defer c.x.work.Done()
-		d, err := pc.p.Complete(ctx, s)
-		c.x.do(func() { c.completed(pc, s, d, err) })
-	}()
+	var d incremental.Completed
+	c.write(func() (err error) {
+		d, err = pc.p.Complete(context.WithoutCancel(c.x.ctx), s)
+		return err
+	}, func(err error) { c.completed(pc, s, d, err) })
 }
 
 // completed is told that the metadata of a checkpoint is written, or why not.
@@ -382,30 +412,78 @@ func (c *coordinator) completed(pc *pendingCheckpoint, s *metadata.Snapshot, d i
 	if c.attempt == pc.attempt && c.attempt != nil {
 		for _, t := range pc.attempt.tasks {
 			t.post(func() error { return t.complete(d.ID, false) })
-			if c.final {
+			if pc.final {
 				t.finish()
 			}
 		}
 	}
 	c.next()
+	if !pc.final {
+		c.last()
+	}
 }
 
 func (c *coordinator) savepointCompleted(pc *pendingCheckpoint, s *metadata.Snapshot, d incremental.Completed) {
 	w := pc.savepoint
-	w.path = storage.Dir(d.URI)
+	w.saved = Savepoint{d.ID, storage.Dir(d.URI)}
 	if !w.stop {
-		w.done(Savepoint{d.ID, w.path}, nil)
+		w.done(w.saved, nil)
 		return
 	}
-	// What the job has done is in the savepoint: should it fail now, it goes on from there.
-	if _, err := c.x.checkpoints.Restore(c.x.ctx, d.URI, incremental.NoClaim); err != nil {
-		c.x.log.Warn("savepoint can't be what the job goes on from", "error", err)
-	} else {
-		c.x.point = &restorePoint{snapshot: s, uri: d.URI, dir: d.Dir}
+	// What the job has done by then is committed next. Should it fail now, or its process, it must go on from the savepoint and from
+	// nothing older: so that becomes its newest checkpoint.
+	c.write(func() error { return c.x.adopt(context.WithoutCancel(c.x.ctx), s, d) }, func(err error) {
+		switch {
+		case pc.attempt != c.attempt || c.attempt == nil:
+		case err != nil:
+			w.saved = Savepoint{}
+			c.resume(pc, fmt.Errorf("savepoint %s is complete, but the job can't be told to go on from it: %w", storage.Dir(d.URI), err))
+		default:
+			for _, t := range pc.attempt.tasks {
+				t.post(func() error { return t.complete(d.ID, true) })
+				t.finish()
+			}
+		}
+	})
+}
+
+// adopt makes a savepoint what the job goes on from after a failure: a checkpoint that names the savepoint's files, which stay those of the savepoint.
+func (x *Execution) adopt(ctx context.Context, s *metadata.Snapshot, d incremental.Completed) error {
+	if x.o.CheckpointDir == "" {
+		_, err := x.checkpoints.Restore(ctx, d.URI, incremental.NoClaim)
+		return err
+	}
+	absolute, err := s.Rewrite(func(r metadata.Ref) (metadata.Location, error) {
+		if r.Kind == metadata.RefRelative {
+			return metadata.Location{Path: storage.Join(d.Dir, r.Path)}, nil
+		}
+		return metadata.Location{Path: r.Path}, nil
+	})
+	if err != nil {
+		return err
+	}
+	p, err := x.checkpoints.Begin(x.checkpoints.NextID())
+	if err != nil {
+		return err
+	}
+	absolute.CheckpointID, absolute.Properties = p.ID(), nil
+	if _, err = p.Complete(ctx, absolute); err != nil {
+		return errors.Join(err, p.Abort(ctx))
+	}
+	return nil
+}
+
+// resume has the job go on that could not be stopped.
+func (c *coordinator) resume(pc *pendingCheckpoint, cause error) {
+	w := c.stopped
+	c.stopped = nil
+	w.done(w.saved, cause)
+	if w.o.Drain {
+		c.x.fail(fmt.Errorf("stop with a savepoint, which was to drain the job: %w", cause))
+		return
 	}
 	for _, t := range pc.attempt.tasks {
-		t.post(func() error { return t.complete(d.ID, true) })
-		t.finish()
+		t.post(func() error { t.suspended = false; return nil })
 	}
 }
 
@@ -422,6 +500,8 @@ func (c *coordinator) remove(pc *pendingCheckpoint) {
 }
 
 func (c *coordinator) remember(pc *pendingCheckpoint) {
+	c.x.metrics.ended(pc.stats)
+	c.x.metrics.inProgress.Set(float64(len(c.pending)))
 	c.history = append(c.history, pc.stats)
 	if len(c.history) > historySize {
 		c.history = c.history[1:]
@@ -449,21 +529,18 @@ func (c *coordinator) abort(pc *pendingCheckpoint, cause error, counts bool) {
 			t.post(func() error { return t.abort(pc.b.id) })
 		}
 	}
+	kind := "checkpoint"
+	if pc.savepoint != nil {
+		kind = "savepoint"
+	}
+	cause = fmt.Errorf("%s %d: %w", kind, pc.b.id, cause)
 	switch w := pc.savepoint; {
+	case w != nil && w.stop && c.attempt == pc.attempt && c.attempt != nil:
+		c.resume(pc, cause)
 	case w != nil:
-		w.done(Savepoint{}, fmt.Errorf("savepoint %d: %w", pc.b.id, cause))
-		if w.stop && c.attempt == pc.attempt && c.attempt != nil {
-			c.stopped = nil
-			if w.o.Drain {
-				c.x.fail(fmt.Errorf("stop with savepoint %d, which was to drain the job: %w", pc.b.id, cause))
-				return
-			}
-			for _, t := range pc.attempt.tasks {
-				t.post(func() error { t.suspended = false; return nil })
-			}
-		}
+		w.done(Savepoint{}, cause)
 	case counts:
-		c.count(fmt.Errorf("checkpoint %d: %w", pc.b.id, cause))
+		c.count(cause)
 	}
 	c.next()
 	c.last()
@@ -489,8 +566,8 @@ func (c *coordinator) stopAttempt(cause error) {
 			c.abort(pc, cause, false)
 		}
 	}
-	if w := c.stopped; w != nil && w.path != "" {
-		w.done(Savepoint{Path: w.path}, fmt.Errorf("the savepoint %s is complete, but the job did not end: %w", w.path, cause))
+	if w := c.stopped; w != nil && w.saved.Path != "" {
+		w.done(w.saved, fmt.Errorf("the savepoint %s is complete, but the job did not end: %w", w.saved.Path, cause))
 	}
 	c.stopped = nil
 }
@@ -500,8 +577,8 @@ func (c *coordinator) end() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	if w := c.stopped; w != nil && w.path != "" {
-		w.done(Savepoint{Path: w.path}, nil)
+	if w := c.stopped; w != nil && w.saved.Path != "" {
+		w.done(w.saved, nil)
 	}
 	for _, pc := range c.pending {
 		if pc.savepoint != nil {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
@@ -45,13 +46,14 @@ var ErrEnded = errors.New("the job has ended")
 
 // Execution is a job that runs (JobMaster). All methods may be called concurrently.
 type Execution struct {
-	job  *Job
-	o    Options
-	id   string
-	log  *slog.Logger
-	ctx  context.Context
-	stop context.CancelFunc
-	late atomic.Int64
+	job     *Job
+	o       Options
+	id      string
+	log     *slog.Logger
+	ctx     context.Context
+	stop    context.CancelFunc
+	late    atomic.Int64
+	metrics *metrics
 
 	inbox struct {
 		sync.Mutex
@@ -121,6 +123,11 @@ func Start(ctx context.Context, j *Job, o Options) (*Execution, error) {
 			return nil, x.closed(err)
 		}
 	}
+	var err error
+	if x.metrics, err = newMetrics(x); err != nil {
+		x.stop()
+		return nil, x.closed(err)
+	}
 	x.c.init(x)
 	x.deploy()
 	go x.loop()
@@ -184,7 +191,9 @@ func (x *Execution) recover(ctx context.Context) error {
 			}
 		}
 		x.log.Info("the job goes on from its newest checkpoint", "checkpoint", latest.ID)
-		return x.restoreOwn(ctx)
+		var err error
+		x.point, err = x.latest(ctx)
+		return err
 	}
 	if r.Path == "" {
 		return nil
@@ -205,26 +214,21 @@ func (x *Execution) savepointRoot() string {
 	return storage.Dir(storage.Clean(x.o.Restore.Path))
 }
 
-// restoreOwn reads the newest checkpoint of the job that can be read.
-func (x *Execution) restoreOwn(ctx context.Context) error {
+// latest reads the newest checkpoint of the job, or what it was restored from; nil if there is neither.
+func (x *Execution) latest(ctx context.Context) (*restorePoint, error) {
 	latest, ok := x.checkpoints.Latest()
 	if !ok {
-		x.point = nil
-		return nil
-	}
-	if x.point != nil && x.point.uri == latest.URI {
-		return nil
+		return nil, nil
 	}
 	data, err := storage.ReadAll(ctx, x.o.FS, latest.URI, maxMetadata)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s, err := metadata.Decode(data)
 	if err != nil {
-		return fmt.Errorf("%s: %w", latest.URI, err)
+		return nil, fmt.Errorf("%s: %w", latest.URI, err)
 	}
-	x.point = &restorePoint{snapshot: s, uri: latest.URI, dir: latest.Dir}
-	return nil
+	return &restorePoint{snapshot: s, uri: latest.URI, dir: latest.Dir}, nil
 }
 
 // maxMetadata is the largest metadata file that is read, in bytes.
@@ -295,6 +299,7 @@ func (x *Execution) loop() {
 	x.c.end()
 	x.work.Wait()
 	x.cleanUp()
+	x.metrics.unregister()
 	close(x.done)
 }
 
@@ -462,6 +467,7 @@ func (x *Execution) fail(err error) {
 	}
 	x.log.Error("job failed", "error", err)
 	delay, again := x.strategy.next(time.Now())
+	again = again && !permanent(err)
 	x.setStatus(StatusFailing)
 	x.c.stopAttempt(fmt.Errorf("the job failed: %w", err))
 	x.whenEnded(func() {
@@ -472,23 +478,48 @@ func (x *Execution) fail(err error) {
 		x.setStatus(StatusRestarting)
 		x.restart = x.after(delay, func() {
 			x.restart = nil
-			if x.Status() != StatusRestarting {
-				return
-			}
-			if x.checkpoints != nil {
-				if err := x.restoreLatest(); err != nil {
-					x.fail(err)
-					return
-				}
-			}
-			x.deploy()
+			x.c.whenWritten(x.restore)
 		})
 	})
 }
 
-// restoreLatest reads what completed last.
-func (x *Execution) restoreLatest() error {
-	return x.restoreOwn(x.ctx)
+// restore starts the job again.
+func (x *Execution) restore() {
+	if x.Status() != StatusRestarting {
+		return
+	}
+	x.work.Add(1)
+	go func() {
+		defer x.work.Done()
+		point := x.point
+		var err error
+		if x.checkpoints != nil {
+			if err = x.checkpoints.Settle(x.ctx); err == nil {
+				point, err = x.latest(x.ctx)
+			}
+		}
+		x.do(func() {
+			switch {
+			case x.Status() != StatusRestarting:
+			case err != nil:
+				x.fail(err)
+			default:
+				x.metrics.restarts.Inc()
+				x.point = point
+				x.deploy()
+			}
+		})
+	}()
+}
+
+// permanent says that an error comes again each time.
+func permanent(err error) bool {
+	for _, e := range []error{ErrInFlight, ErrUnclaimed, ErrMaxParallelism, backend.ErrIncompatible, backend.ErrState} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // whenEnded ends the attempt and calls f when all its tasks have ended.

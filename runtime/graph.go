@@ -14,11 +14,10 @@ import (
 // Job is a graph of operators. It is built by one goroutine, by the functions of this package that give streams; what is
 // wrong with it is told by [Job.Err] and by [Start]. A job can be started any number of times.
 type Job struct {
-	name    string
-	nodes   []*node
-	byUID   map[string]*node
-	errs    []error
-	iterate bool
+	name  string
+	nodes []*node
+	byUID map[string]*node
+	errs  []error
 }
 
 // NewJob makes a job without operators.

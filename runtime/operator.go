@@ -69,12 +69,8 @@ func openKeyed[K comparable](c *operatorContext, codec serializer.Codec[K], hash
 	var err error
 	switch o.Backend {
 	case BackendPebble:
-		var dir string
-		if dir, err = c.t.run.scratch(c); err != nil {
-			return nil, err
-		}
 		b, err = pebble.Open(codec, pebble.Options[K]{
-			MaxParallelism: c.t.v.max, KeyGroups: c.groups(), Hash: hash, Clock: o.Clock, Dir: dir, Memory: c.t.run.memory,
+			MaxParallelism: c.t.v.max, KeyGroups: c.groups(), Hash: hash, Clock: o.Clock, Dir: c.t.run.scratch(c), Memory: c.t.run.memory,
 			Timers: o.Pebble.Timers, Transfers: o.Pebble.Transfers, Tuning: o.Pebble.Tuning, Logger: o.Logger,
 		})
 	default:
@@ -182,13 +178,6 @@ func apply[T, U any](s Stream[T], o Op, codec serializer.Codec[U], make func(out
 	})
 	connect(s, n, shipForward, nil)
 	return Stream[U]{from: n, codec: codec}
-}
-
-// state is what an operator's subtask restores.
-type restoredState struct {
-	files  backend.Files
-	keyed  backend.Handles
-	shares []backend.OperatorShare
 }
 
 // result is what an operator's subtask wrote for a checkpoint.

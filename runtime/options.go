@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/backend/pebble"
 	"github.com/drey-state/drey/incremental"
@@ -53,6 +55,8 @@ type Options struct {
 	Local *localrecovery.Store
 	// Clock is that of processing time and of time to live; nil means that of the machine.
 	Clock backend.Clock
+	// Registerer is where the metrics of the job are registered until it ends; nil means nowhere.
+	Registerer prometheus.Registerer
 	// Logger gets what happens to the job; nil means silence.
 	Logger *slog.Logger
 }

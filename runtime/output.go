@@ -112,6 +112,7 @@ func (w *writer[T]) add(to int, r Record[T]) error {
 	return nil
 }
 
+//nolint:unparam // it is a receiver
 func (w *writer[T]) advance(watermark int64) error {
 	w.flush()
 	w.send(item{event: eventWatermark, watermark: watermark})

@@ -54,7 +54,7 @@ func From[T any](j *Job, o Op, in Input[T], codec serializer.Codec[T], so Source
 type sourceOperator interface {
 	operator
 	// produce gives out some records; false if there are none now.
-	produce(ctx context.Context, t *task) (bool, error)
+	produce(t *task) (bool, error)
 	// drain ends the stream for event time: the watermark is at its end.
 	drain() error
 }
@@ -123,7 +123,7 @@ const watermarkInterval = 200 * time.Millisecond
 // pollInterval is the time after which a partition without records is asked again.
 const pollInterval = 5 * time.Millisecond
 
-func (s *source[T]) produce(ctx context.Context, t *task) (bool, error) {
+func (s *source[T]) produce(t *task) (bool, error) {
 	open, read := false, false
 	for range s.parts {
 		p := s.parts[s.next]

@@ -165,7 +165,7 @@ func (t *task) step() (bool, error) {
 		if t.ended || t.suspended {
 			return false, nil
 		}
-		return t.source.produce(t.ctx, t)
+		return t.source.produce(t)
 	}
 	if t.data != nil {
 		return true, t.work()
@@ -450,7 +450,7 @@ func (t *task) tell(id int64) {
 // taskStats is what a checkpoint cost a subtask.
 type taskStats struct {
 	delay, alignment, sync, async time.Duration
-	channels                      int64 // bytes of records that were overtaken
+	state, channels               int64 // bytes of all, and of records that were overtaken
 }
 
 // checkpoint takes part in a checkpoint: the barrier goes on, the state is taken hold of, and written by another goroutine.
@@ -496,7 +496,7 @@ func (t *task) checkpoint(b *barrier) error {
 		began := time.Now()
 		werr := err
 		if werr == nil {
-			werr = t.write(ctx, b, files, parts, k, &stats)
+			werr = t.write(ctx, files, parts, k, &stats)
 		}
 		for _, p := range parts {
 			p.release()
@@ -559,7 +559,7 @@ func (t *task) hold(b *barrier) ([]*part, error) {
 }
 
 // write writes what is held.
-func (t *task) write(ctx context.Context, b *barrier, files *checkpointFiles, parts []*part, k *capture, stats *taskStats) error {
+func (t *task) write(ctx context.Context, files *checkpointFiles, parts []*part, k *capture, stats *taskStats) error {
 	target := files.target
 	for _, p := range parts {
 		h, err := p.operator.Write(ctx, target)
@@ -588,5 +588,25 @@ func (t *task) write(ctx context.Context, b *barrier, files *checkpointFiles, pa
 			return err
 		}
 	}
+	for _, p := range parts {
+		n, err := stateSize(p)
+		if err != nil {
+			return err
+		}
+		stats.state += n
+	}
 	return nil
+}
+
+// stateSize is the size of what was written of an operator, in files or inline with its handles.
+func stateSize(p *part) (int64, error) {
+	s := &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{{
+		ID: p.id, Parallelism: 1, MaxParallelism: 1, Subtasks: []metadata.Subtask{{State: p.state}},
+	}}}
+	data, err := metadata.Encode(s)
+	n := int64(len(data))
+	for ref := range s.Refs() {
+		n += max(ref.Size, 0)
+	}
+	return n, err
 }
