@@ -14,6 +14,7 @@ import (
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/rest"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -29,6 +30,7 @@ type coordinator struct {
 	final   bool
 	stopped *savepoint // the savepoint that the job ends with
 	history []CheckpointStats
+	counts  rest.CheckpointCounts
 	// writes counts the metadata files that are being written, written is called when there is none any more.
 	writes  int
 	written func()
@@ -69,6 +71,9 @@ type CheckpointStats struct {
 	ID        int64
 	Status    CheckpointStatus
 	Savepoint bool
+	// Format is that of a savepoint, Stop says that the job was stopped with it.
+	Format    backend.Format
+	Stop      bool
 	Unaligned bool
 	Trigger   time.Time
 	// Ended is when it completed or failed, Duration the time since Trigger.
@@ -99,6 +104,8 @@ type SubtaskStats struct {
 	StartDelay, Alignment time.Duration
 	// Sync is the time in which the subtask worked on nothing else, Async that in which state was written.
 	Sync, Async time.Duration
+	// Acknowledged is when all was written.
+	Acknowledged time.Time
 	// StateSize is the bytes of the state, in files or in the metadata, with Channels, those of records in flight.
 	StateSize, Channels int64
 }
@@ -257,6 +264,10 @@ func (c *coordinator) trigger(s *savepoint) {
 	pc := &pendingCheckpoint{b: b, p: p, attempt: c.attempt, states: map[metadata.OperatorID]*metadata.Operator{}, acked: map[*task]bool{}, savepoint: s, final: c.final && s == nil}
 	b.ctx, pc.cancel = context.WithCancel(c.attempt.ctx)
 	pc.stats = CheckpointStats{ID: id, Status: CheckpointInProgress, Savepoint: s != nil, Trigger: b.trigger}
+	if s != nil {
+		pc.stats.Format, pc.stats.Stop = s.o.Format, s.stop
+	}
+	c.counts.Total++
 	if o.Unaligned && s == nil && !c.final {
 		if o.AlignedTimeout == 0 {
 			b.unaligned.Store(true)
@@ -353,7 +364,7 @@ func (c *coordinator) acknowledged(t *task, b *barrier, parts []*part, s taskSta
 	}
 	pc.stats.Channels += s.channels
 	pc.stats.Subtasks = append(pc.stats.Subtasks, SubtaskStats{
-		Vertex: t.v.id(), Subtask: t.subtask, StartDelay: s.delay, Alignment: s.alignment, Sync: s.sync, Async: s.async, StateSize: s.state, Channels: s.channels,
+		Vertex: t.v.id(), Subtask: t.subtask, StartDelay: s.delay, Alignment: s.alignment, Sync: s.sync, Async: s.async, Acknowledged: time.Now(), StateSize: s.state, Channels: s.channels,
 	})
 	if len(pc.acked) == len(pc.attempt.tasks) {
 		c.complete(pc)
@@ -500,12 +511,28 @@ func (c *coordinator) remove(pc *pendingCheckpoint) {
 }
 
 func (c *coordinator) remember(pc *pendingCheckpoint) {
+	if pc.stats.Status == CheckpointCompleted {
+		c.counts.Completed++
+	} else {
+		c.counts.Failed++
+	}
 	c.x.metrics.ended(pc.stats)
 	c.x.metrics.inProgress.Set(float64(len(c.pending)))
 	c.history = append(c.history, pc.stats)
 	if len(c.history) > historySize {
 		c.history = c.history[1:]
 	}
+}
+
+// all gives the history with what is under way, the oldest first.
+func (c *coordinator) all() []CheckpointStats {
+	all := slices.Clone(c.history)
+	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
+		s := c.pending[id].stats
+		s.Subtasks = slices.Clone(s.Subtasks)
+		all = append(all, s)
+	}
+	return all
 }
 
 // abort ends a checkpoint that can't complete.
@@ -697,10 +724,7 @@ func (x *Execution) CancelWithSavepoint(ctx context.Context, dir string, o Savep
 func (x *Execution) Checkpoints(ctx context.Context) ([]CheckpointStats, error) {
 	var stats []CheckpointStats
 	err := x.ask(ctx, func() {
-		stats = slices.Clone(x.c.history)
-		for _, id := range slices.Sorted(maps.Keys(x.c.pending)) {
-			stats = append(stats, x.c.pending[id].stats)
-		}
+		stats = x.c.all()
 	})
 	return stats, err
 }

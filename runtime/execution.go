@@ -65,8 +65,10 @@ type Execution struct {
 	err  error // set before done is closed
 
 	// status is written by the goroutine of the execution under the lock of inbox.
-	status  Status
-	started time.Time
+	status           Status
+	started, changed time.Time
+	since            map[Status]time.Time
+	vertices         []*vertex // of the plan
 
 	// Of the goroutine of the execution:
 	checkpoints *incremental.Checkpoints
@@ -100,7 +102,8 @@ func Start(ctx context.Context, j *Job, o Options) (*Execution, error) {
 	if b, err := hex.DecodeString(o.ID); err != nil || len(b) != 16 {
 		return nil, fmt.Errorf("job id %q: it must be 32 hexadecimal digits", o.ID)
 	}
-	x := &Execution{job: j, o: o, id: o.ID, log: o.Logger.With("job", o.ID), done: make(chan struct{}), status: StatusCreated, started: time.Now()}
+	x := &Execution{job: j, o: o, id: o.ID, log: o.Logger.With("job", o.ID), done: make(chan struct{}), status: StatusCreated, started: time.Now(), changed: time.Now()}
+	x.since = map[Status]time.Time{StatusCreated: x.started}
 	x.inbox.wake = make(chan struct{}, 1)
 	x.strategy = o.Restart.fresh()
 	x.ctx, x.stop = context.WithCancel(ctx)
@@ -109,21 +112,15 @@ func Start(ctx context.Context, j *Job, o Options) (*Execution, error) {
 		return nil, err
 	}
 	// What is wrong with the plan is no failure of the job.
-	if _, err := newPlan(j, o.Parallelism, o.MaxParallelism, x.restoredMax()); err != nil {
+	p, err := newPlan(j, o.Parallelism, o.MaxParallelism, x.restoredMax())
+	if err == nil && x.point != nil {
+		err = x.unclaimed(x.point, p)
+	}
+	if err != nil {
 		x.stop()
 		return nil, x.closed(err)
 	}
-	if x.point != nil {
-		p, err := newPlan(j, o.Parallelism, o.MaxParallelism, x.restoredMax())
-		if err == nil {
-			err = x.unclaimed(x.point, p)
-		}
-		if err != nil {
-			x.stop()
-			return nil, x.closed(err)
-		}
-	}
-	var err error
+	x.vertices = p.vertices
 	if x.metrics, err = newMetrics(x); err != nil {
 		x.stop()
 		return nil, x.closed(err)
@@ -322,7 +319,8 @@ func (x *Execution) cleanUp() {
 
 func (x *Execution) setStatus(s Status) {
 	x.inbox.Lock()
-	x.status = s
+	x.status, x.changed = s, time.Now()
+	x.since[s] = x.changed
 	x.inbox.Unlock()
 	x.log.Info("job", "status", s)
 }
