@@ -35,7 +35,7 @@ type bench struct {
 func in(t *testing.T, n int, f func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, fs: storage.Mux{"mem": storage.NewMemory()}, l: NewLog[click](3), n: n}
-		fill(b.l, 3, n)
+		fill(b.l, n)
 		b.o = Options{
 			Parallelism: 2, FS: b.fs, CheckpointDir: "mem:///checkpoints", SavepointDir: "mem:///savepoints", Logger: testLogger(t),
 			Checkpoints: CheckpointOptions{Interval: 100 * time.Millisecond},
@@ -68,7 +68,7 @@ func (b *bench) finish(x *Execution) {
 	if x.Status() != StatusFinished {
 		b.t.Errorf("status %s", x.Status())
 	}
-	compare(b.t, sunk(b.t, b.fs, "mem:///out"), want(b.n))
+	compare(b.t, sunk(b.t, b.fs), want(b.n))
 }
 
 // exists says whether a snapshot is complete.
@@ -135,7 +135,7 @@ func TestResume(t *testing.T) {
 						if err != nil || x.Status() != StatusFinished || !b.exists(s.Path) {
 							b.t.Fatalf("%+v, %v, %s", s, err, x.Status())
 						}
-						before := sunk(b.t, b.fs, "mem:///out")
+						before := sunk(b.t, b.fs)
 						if len(before) == 0 || len(before) >= b.n {
 							b.t.Errorf("stopped after %d lines", len(before))
 						}
@@ -372,7 +372,7 @@ func TestUnaligned(t *testing.T) {
 				time.Sleep(time.Duration(b.delay.Load()))
 				return s, nil
 			})
-			Commit(slow, Op{UID: "sink"}, Files(FileOptions[string]{FS: b.fs, Dir: "mem:///out", Append: appendLine}))
+			Commit(slow, Op{UID: "sink"}, Files(FileOptions[string]{FS: b.fs, Dir: outDir, Append: appendLine}))
 			x, err := Start(b.t.Context(), j, b.o)
 			if err != nil {
 				b.t.Fatal(err)
@@ -400,7 +400,7 @@ func TestUnaligned(t *testing.T) {
 					lines = append(lines, l)
 				}
 			}
-			compare(b.t, sunk(b.t, b.fs, "mem:///out"), lines)
+			compare(b.t, sunk(b.t, b.fs), lines)
 		})
 	}
 	t.Log(durations)
@@ -485,7 +485,7 @@ func TestBroadcast(t *testing.T) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		fill(b.l, 3, 600)
+		fill(b.l, 600)
 		b.o.Restore.Path, b.o.Parallelism = s.Path, 3
 		if x, err = Start(b.t.Context(), job(), b.o); err != nil {
 			b.t.Fatal(err)

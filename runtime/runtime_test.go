@@ -43,17 +43,20 @@ func (c *counter) Process(ctx *Context[string, string], v click) error {
 
 func (c *counter) OnTimer(*Context[string, string], Timer) error { return nil }
 
-func fill(l *Log[click], parts, n int) {
+func fill(l *Log[click], n int) {
 	for i := range n {
-		l.Append(i%parts, Record[click]{Value: click{F0: fmt.Sprint("k", i%17), F1: int64(i)}, Timestamp: int64(i)})
+		l.Append(i%len(l.parts), Record[click]{Value: click{F0: fmt.Sprint("k", i%17), F1: int64(i)}, Timestamp: int64(i)})
 	}
 }
 
-// sunk gives the committed lines below a directory.
-func sunk(t *testing.T, fs storage.FS, dir string) []string {
+// outDir is where the jobs of the tests write to.
+const outDir = "mem:///out"
+
+// sunk gives the committed lines.
+func sunk(t *testing.T, fs storage.FS) []string {
 	t.Helper()
 	var lines []string
-	for info, err := range fs.List(t.Context(), dir) {
+	for info, err := range fs.List(t.Context(), outDir) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +92,7 @@ func counts(l *Log[click], fs storage.FS, slow func()) *Job {
 		return fmt.Sprintf("%s [%d,%d) %d", k, w.Start, w.End, n), nil
 	})
 	all := Union(Op{UID: "all"}, counted, windows)
-	Commit(all, Op{UID: "sink"}, Files(FileOptions[string]{FS: fs, Dir: "mem:///out", Append: appendLine}))
+	Commit(all, Op{UID: "sink"}, Files(FileOptions[string]{FS: fs, Dir: outDir, Append: appendLine}))
 	return j
 }
 
@@ -141,7 +144,7 @@ func TestRun(t *testing.T) {
 	for _, b := range []Backend{BackendHeap, BackendPebble} {
 		fs := storage.Mux{"mem": storage.NewMemory()}
 		l := NewLog[click](3)
-		fill(l, 3, 5000)
+		fill(l, 5000)
 		l.End()
 		x, err := Start(t.Context(), counts(l, fs, func() {}), Options{
 			Parallelism: 3, Backend: b, FS: fs, CheckpointDir: "mem:///checkpoints", Checkpoints: CheckpointOptions{Interval: 20 * time.Millisecond}, Logger: testLogger(t),
@@ -158,6 +161,6 @@ func TestRun(t *testing.T) {
 		if x.Status() != StatusFinished {
 			t.Errorf("status %s", x.Status())
 		}
-		compare(t, sunk(t, fs, "mem:///out"), want(5000))
+		compare(t, sunk(t, fs), want(5000))
 	}
 }

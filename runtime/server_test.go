@@ -17,7 +17,7 @@ func served(t *testing.T, o Options) (*Execution, *rest.Client, storage.FS) {
 	t.Helper()
 	fs := storage.Mux{"mem": storage.NewMemory()}
 	l := NewLog[click](3)
-	fill(l, 3, 500)
+	fill(l, 500)
 	o.FS, o.Parallelism, o.CheckpointDir, o.Logger = fs, 2, "mem:///checkpoints", testLogger(t)
 	x, err := Start(t.Context(), counts(l, fs, func() {}), o)
 	if err != nil {
