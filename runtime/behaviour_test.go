@@ -213,11 +213,18 @@ func TestMaxParallelism(t *testing.T) {
 	})
 }
 
-// TestRetention: checkpoints of a canceled job are deleted, or kept.
+// TestRetention: what becomes of the checkpoints of a job that is canceled, or has failed, is what Flink says (CheckpointProperties).
 func TestRetention(t *testing.T) {
-	for _, keep := range []bool{false, true} {
+	for _, c := range []struct {
+		retention        Retention
+		canceled, failed bool // whether they are kept
+	}{
+		{NoExternalizedCheckpoints, false, false},
+		{DeleteOnCancellation, false, true},
+		{RetainOnCancellation, true, true},
+	} {
 		in(t, 300, func(b *bench) {
-			b.o.Checkpoints.Retain, b.o.Checkpoints.KeepOnCancel = 2, keep
+			b.o.Checkpoints.Retain, b.o.Checkpoints.Retention = 2, c.retention
 			x := b.start()
 			time.Sleep(450 * time.Millisecond)
 			if got := b.checkpoints(x); !slices.Equal(got, []string{"chk-3", "chk-4"}) {
@@ -227,18 +234,30 @@ func TestRetention(t *testing.T) {
 			if err != nil || !b.exists(s.Path) || x.Status() != StatusCanceled {
 				b.t.Errorf("%+v, %v, %s", s, err, x.Status())
 			}
-			if got := b.checkpoints(x); (len(got) == 2) != keep {
-				b.t.Errorf("keep %v: %v", keep, got)
+			if got := b.checkpoints(x); (len(got) == 2) != c.canceled {
+				b.t.Errorf("retention %d, canceled: %v", c.retention, got)
 			}
 			if err := x.Cancel(b.t.Context()); !errors.Is(err, ErrEnded) {
 				b.t.Errorf("canceled twice: %v", err)
 			}
 			// A checkpoint that was kept is as good as a savepoint.
 			b.o.Restore.Path = s.Path
-			if keep {
+			if c.canceled {
 				b.o.Restore = RestoreOptions{Path: "mem:///checkpoints/" + x.ID() + "/chk-4", ClaimMode: incremental.Claim}
 			}
 			b.finish(b.start())
+		})
+		in(t, 300, func(b *bench) {
+			b.o.Checkpoints.Retention, b.o.Restart = c.retention, NoRestart{}
+			x := b.start()
+			time.Sleep(450 * time.Millisecond)
+			x.kill(func(int) int { return 0 })
+			if err := x.Wait(b.t.Context()); err == nil || x.Status() != StatusFailed {
+				b.t.Errorf("%v, %s", err, x.Status())
+			}
+			if got := b.checkpoints(x); slices.Equal(got, []string{"chk-4"}) != c.failed {
+				b.t.Errorf("retention %d, failed: %v", c.retention, got)
+			}
 		})
 	}
 }
@@ -258,7 +277,7 @@ func TestRestart(t *testing.T) {
 	})
 	in(t, 300, func(b *bench) {
 		b.o.Restart = &FixedDelay{Attempts: 2, Delay: time.Second}
-		b.o.Checkpoints.KeepOnCancel = true
+		b.o.Checkpoints.Retention = DeleteOnCancellation
 		x := b.start()
 		for range 3 {
 			time.Sleep(500 * time.Millisecond)

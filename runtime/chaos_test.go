@@ -101,7 +101,7 @@ func chaos(t *testing.T, random *rand.Rand) {
 		Clock: func() int64 { return time.Now().UnixMilli() - start + jump.Load() },
 		Checkpoints: CheckpointOptions{
 			Interval: 10*time.Millisecond + d.ms(100), Timeout: time.Second, Tolerable: int(d.n(3)), Unaligned: d.n(2) == 0, Retain: 1 + int(d.n(3)),
-			Compress: d.n(2) == 0, KeepOnCancel: true, Incremental: d.n(2) == 0, MinPause: d.ms(20), InlineBelow: int(d.n(3))*200 - 1,
+			Compress: d.n(2) == 0, Retention: RetainOnCancellation, Incremental: d.n(2) == 0, MinPause: d.ms(20), InlineBelow: int(d.n(3))*200 - 1,
 		},
 	}
 	if c := &o.Checkpoints; c.Unaligned && d.n(2) == 0 {

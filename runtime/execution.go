@@ -306,8 +306,7 @@ func (x *Execution) cleanUp() {
 		return
 	}
 	ctx := context.Background()
-	status := x.Status()
-	if status == StatusFinished || status != StatusSuspended && !x.o.Checkpoints.KeepOnCancel {
+	if !x.o.Checkpoints.Retention.keeps(x.Status()) {
 		if err := x.checkpoints.Discard(ctx); err != nil {
 			x.log.Warn("checkpoints were not deleted", "error", err)
 		}

@@ -71,6 +71,33 @@ const (
 	AtLeastOnce
 )
 
+// Retention says what becomes of the checkpoints of a job that ends (ExternalizedCheckpointRetention). Those of a job that has finished are always
+// deleted, and those of one that is suspended never.
+type Retention uint8
+
+const (
+	// NoExternalizedCheckpoints deletes them when the job is canceled or fails.
+	NoExternalizedCheckpoints Retention = iota
+	// DeleteOnCancellation deletes them when the job is canceled, and keeps them when it fails.
+	DeleteOnCancellation
+	// RetainOnCancellation keeps them.
+	RetainOnCancellation
+)
+
+// keeps says whether a job that has ended so keeps its checkpoints.
+func (r Retention) keeps(s Status) bool {
+	switch s {
+	case StatusFinished:
+		return false
+	case StatusFailed:
+		return r != NoExternalizedCheckpoints
+	case StatusCanceled:
+		return r == RetainOnCancellation
+	default:
+		return true
+	}
+}
+
 // CheckpointOptions say when checkpoints are taken and what is in them. In brackets the keys of Flink's configuration, without execution.checkpointing before them.
 type CheckpointOptions struct {
 	// Interval is the time from one to the next (interval); 0 means that none are taken.
@@ -96,8 +123,8 @@ type CheckpointOptions struct {
 	InlineBelow int
 	// Retain is how many are kept (num-retained); 0 means 1.
 	Retain int
-	// KeepOnCancel keeps them when the job is canceled or fails (externalized-checkpoint-retention: RETAIN_ON_CANCELLATION).
-	KeepOnCancel bool
+	// Retention says what becomes of them when the job ends (externalized-checkpoint-retention).
+	Retention Retention
 	// RebaseEvery is that of [incremental.CheckpointsOptions].
 	RebaseEvery int
 }
