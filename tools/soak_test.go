@@ -1330,10 +1330,14 @@ func (s *soak) end() {
 		s.t.Errorf("%d files are unused, crashes left %d", unused, len(s.litter))
 	}
 	var o GCOptions
-	named, files := s.named(), s.files()
+	used, files := map[string]bool{}, s.files()
+	for _, uris := range s.named() {
+		maps.Copy(used, uris)
+	}
 	for _, dir := range s.ended {
 		below := func(uri string) bool { return soakBelow(dir, uri) }
-		if slices.ContainsFunc(slices.Collect(maps.Keys(files)), below) && !slices.ContainsFunc(slices.Collect(maps.Keys(named)), below) {
+		// Of one from which the job has claimed, all metadata may be gone, and files in use.
+		if slices.ContainsFunc(slices.Collect(maps.Keys(files)), below) && !slices.ContainsFunc(slices.Collect(maps.Keys(used)), below) {
 			o.Retire = append(o.Retire, dir) // only who knows that the job has ended can say so
 		}
 	}
