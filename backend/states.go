@@ -48,7 +48,8 @@ type Keyed[K comparable] interface {
 	// reads, may stand beside those of either backend. After an error the backend can only be closed.
 	Restore(ctx context.Context, files Files, h Handles) error
 	// Snapshot takes hold of the state as it is now: the synchronous part, which
-	// does not grow with the state. The rest is done by the Snapshot that it returns.
+	// does not grow with the state; a backend with a write buffer empties it, which takes as long as that is large. The rest is done by the
+	// Snapshot that it returns.
 	Snapshot(checkpoint int64, o SnapshotOptions) (Snapshot, error)
 	// States are what the backend holds, opened or only restored, in the order of snapshots.
 	States() []StateMeta

@@ -27,42 +27,56 @@ var All = keygroup.RangeOf(0, MaxParallelism, 1)
 type Opener func(t testing.TB, groups keygroup.Range, clock backend.Clock) backend.Keyed[string]
 
 // Run tests backends as open makes them. Each snapshot is restored by open and by each of
-// others, which are backends of other kinds.
-func Run(t *testing.T, open Opener, others map[string]Opener) {
+// others, which are backends of other kinds. If tests are named, only these are run.
+func Run(t *testing.T, open Opener, others map[string]Opener, only ...string) {
 	restorers := map[string]Opener{"itself": open}
 	maps.Copy(restorers, others)
-	t.Run("Value", func(t *testing.T) { testValue(t, open) })
-	t.Run("List", func(t *testing.T) { testList(t, open) })
-	t.Run("Map", func(t *testing.T) { testMap(t, open) })
-	t.Run("Reducing", func(t *testing.T) { testReducing(t, open) })
-	t.Run("Aggregating", func(t *testing.T) { testAggregating(t, open) })
-	t.Run("Timers", func(t *testing.T) { testTimers(t, open) })
-	t.Run("Namespaces", func(t *testing.T) { testNamespaces(t, open) })
-	t.Run("TTL", func(t *testing.T) { testTTL(t, open) })
-	t.Run("Keys", func(t *testing.T) { testKeys(t, open) })
-	t.Run("Misuse", func(t *testing.T) { testMisuse(t, open) })
-	t.Run("CloseWithin", func(t *testing.T) { testCloseWithin(t, open) })
-	t.Run("Nulls", func(t *testing.T) { testNulls(t, open) })
-	t.Run("Memory", func(t *testing.T) { testMemory(t, open) })
-	t.Run("Snapshots", func(t *testing.T) { testSnapshots(t, open, restorers) })
-	t.Run("SameBytes", func(t *testing.T) { testSameBytes(t, restorers) })
-	t.Run("Rescale", func(t *testing.T) { testRescale(t, restorers) })
-	t.Run("Clipping", func(t *testing.T) { testClipping(t, open) })
-	t.Run("Unopened", func(t *testing.T) { testUnopened(t, open, restorers) })
-	t.Run("Consistency", func(t *testing.T) { testConsistency(t, open) })
-	t.Run("Synchronous", func(t *testing.T) { testSynchronous(t, open) })
-	t.Run("Overlap", func(t *testing.T) { testOverlap(t, open) })
-	t.Run("Release", func(t *testing.T) { testRelease(t, open) })
-	t.Run("RestoreLate", func(t *testing.T) { testRestoreLate(t, open) })
-	t.Run("Incompatible", func(t *testing.T) { testIncompatible(t, open) })
-	t.Run("Migration", func(t *testing.T) { testMigration(t, open, restorers) })
-	t.Run("NoMigration", func(t *testing.T) { testNoMigration(t, open) })
-	t.Run("Foreign", func(t *testing.T) { testForeign(t, open) })
-	t.Run("Faults", func(t *testing.T) { testFaults(t, open) })
-	t.Run("Canceled", func(t *testing.T) { testCanceled(t, open) })
-	t.Run("Damaged", func(t *testing.T) { testDamaged(t, open) })
-	t.Run("Model", func(t *testing.T) { testModel(t, restorers) })
-	t.Run("Incremental", func(t *testing.T) { testIncremental(t, open) })
+	n := 0
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"Value", func(t *testing.T) { testValue(t, open) }},
+		{"List", func(t *testing.T) { testList(t, open) }},
+		{"Map", func(t *testing.T) { testMap(t, open) }},
+		{"Reducing", func(t *testing.T) { testReducing(t, open) }},
+		{"Aggregating", func(t *testing.T) { testAggregating(t, open) }},
+		{"Timers", func(t *testing.T) { testTimers(t, open) }},
+		{"Namespaces", func(t *testing.T) { testNamespaces(t, open) }},
+		{"TTL", func(t *testing.T) { testTTL(t, open) }},
+		{"Keys", func(t *testing.T) { testKeys(t, open) }},
+		{"Misuse", func(t *testing.T) { testMisuse(t, open) }},
+		{"CloseWithin", func(t *testing.T) { testCloseWithin(t, open) }},
+		{"Nulls", func(t *testing.T) { testNulls(t, open) }},
+		{"Memory", func(t *testing.T) { testMemory(t, open) }},
+		{"Snapshots", func(t *testing.T) { testSnapshots(t, open, restorers) }},
+		{"SameBytes", func(t *testing.T) { testSameBytes(t, restorers) }},
+		{"Rescale", func(t *testing.T) { testRescale(t, restorers) }},
+		{"Clipping", func(t *testing.T) { testClipping(t, open) }},
+		{"Unopened", func(t *testing.T) { testUnopened(t, open, restorers) }},
+		{"Consistency", func(t *testing.T) { testConsistency(t, open) }},
+		{"Synchronous", func(t *testing.T) { testSynchronous(t, open) }},
+		{"Overlap", func(t *testing.T) { testOverlap(t, open) }},
+		{"Release", func(t *testing.T) { testRelease(t, open) }},
+		{"RestoreLate", func(t *testing.T) { testRestoreLate(t, open) }},
+		{"Incompatible", func(t *testing.T) { testIncompatible(t, open) }},
+		{"Migration", func(t *testing.T) { testMigration(t, open, restorers) }},
+		{"NoMigration", func(t *testing.T) { testNoMigration(t, open) }},
+		{"Foreign", func(t *testing.T) { testForeign(t, open) }},
+		{"Faults", func(t *testing.T) { testFaults(t, open) }},
+		{"Canceled", func(t *testing.T) { testCanceled(t, open) }},
+		{"Damaged", func(t *testing.T) { testDamaged(t, open) }},
+		{"Model", func(t *testing.T) { testModel(t, restorers) }},
+		{"Incremental", func(t *testing.T) { testIncremental(t, open) }},
+	} {
+		if len(only) == 0 || slices.Contains(only, test.name) {
+			n++
+			t.Run(test.name, test.run)
+		}
+	}
+	if len(only) > 0 && n != len(only) {
+		t.Errorf("%d tests were run of %q", n, only)
+	}
 }
 
 // void is the namespace of state without one.

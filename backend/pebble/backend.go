@@ -91,7 +91,13 @@ type Backend[K comparable] struct {
 	frozen  int
 	trouble chan trouble
 	// walks are the iterators of callers that are in the midst of a loop, who may call Close there.
-	walks []*pebble.Iterator
+	walks []walk
+}
+
+// walk is an iterator with the number of changes of the store when it began.
+type walk struct {
+	it      *pebble.Iterator
+	changes uint64
 }
 
 // trouble is what the database could not do in the background.
@@ -354,7 +360,7 @@ func (b *Backend[K]) rewrite(no int, m *migration) error {
 func (b *Backend[K]) replace(ctx context.Context, no int, in *ingest) error {
 	for g := b.groups.Start; g <= b.groups.End; g++ {
 		prefix := appendPrefix(nil, g, no)
-		if err := b.db.DeleteRange(prefix, after(prefix), pebble.NoSync); err != nil {
+		if err := b.deleteRange(prefix); err != nil {
 			return err
 		}
 	}
@@ -363,20 +369,21 @@ func (b *Backend[K]) replace(ctx context.Context, no int, in *ingest) error {
 
 // walk begins an iteration in which a caller may call Close; then it ends by itself. It is ended by end.
 func (b *Backend[K]) walk(lower, upper []byte) (*pebble.Iterator, error) {
-	it, err := b.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	it, err := b.take(lower, upper)
 	if err == nil {
-		b.walks = append(b.walks, it)
+		b.walks = append(b.walks, walk{it, b.changes})
 	}
 	return it, err
 }
 
 func (b *Backend[K]) end(it *pebble.Iterator) error {
-	i := slices.Index(b.walks, it)
+	i := slices.IndexFunc(b.walks, func(w walk) bool { return w.it == it })
 	if i < 0 {
 		return nil // Close did it
 	}
+	changes := b.walks[i].changes
 	b.walks = slices.Delete(b.walks, i, i+1)
-	return it.Close()
+	return b.give(it, changes)
 }
 
 // scan calls f for the entries of a state in a key group, with the database's key. An error of f ends it.
@@ -559,9 +566,11 @@ func (b *Backend[K]) Compact(ctx context.Context) error {
 	if b.closed {
 		return backend.ErrClosed
 	}
-	if err := b.flush(); err != nil {
+	// What is in the buffer goes into files, too.
+	if err := b.flushAll(); err != nil {
 		return err
 	}
+	b.outdated()
 	return b.db.Compact(ctx, appendPrefix(nil, b.groups.Start, 0), appendPrefix(nil, b.groups.End+1, 0), false)
 }
 
@@ -578,13 +587,15 @@ func (b *Backend[K]) Close() error {
 			s.stop()
 		}
 	}
-	for _, it := range b.walks {
-		_ = it.Close() // what went wrong in it is of no use any more
+	for _, w := range b.walks {
+		_ = w.it.Close() // what went wrong in it is of no use any more
 	}
 	b.walks = nil
 	b.metrics.close()
 	b.share.opened(nil)
 	var err error
+	b.outdated()
+	b.buffer = nil
 	if b.db != nil { // a restore may have failed between two
 		err = b.db.Close()
 	}

@@ -3,9 +3,12 @@ package pebble_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/drey-state/drey/backend"
@@ -17,6 +20,25 @@ import (
 	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/storage"
 )
+
+// Under the race detector a run of the model costs much, and the whole suite, too, so that it is run whole for one kind of backend; see variant.
+func TestMain(m *testing.M) {
+	if raceEnabled {
+		if err := flag.Set("rapid.checks", "15"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// variant are the tests of the suite that a further kind of Pebble backend is run through: all, or under the race detector
+// those in which it differs.
+func variant(tests ...string) []string {
+	if raceEnabled {
+		return tests
+	}
+	return nil
+}
 
 // openAt opens a backend in a directory.
 func openAt(t testing.TB, dir string, memory *pebble.Memory, groups keygroup.Range, clock backend.Clock) *pebble.Backend[string] {
@@ -51,7 +73,8 @@ func TestBackendWithTimersOnHeap(t *testing.T) {
 			return b
 		}
 	}
-	backendtest.Run(t, opener(pebble.TimersOnHeap), map[string]backendtest.Opener{"timers in the database": opener(pebble.TimersInDatabase)})
+	backendtest.Run(t, opener(pebble.TimersOnHeap), map[string]backendtest.Opener{"timers in the database": opener(pebble.TimersInDatabase)},
+		variant("Timers", "Misuse", "CloseWithin", "Rescale", "Consistency", "Overlap", "RestoreLate", "Incremental")...)
 }
 
 func TestBackend(t *testing.T) {
@@ -85,7 +108,7 @@ func TestBackendWithFullBuffer(t *testing.T) {
 		b := openAt(t, filepath.Join(t.TempDir(), "db"), memory, groups, clock)
 		b.LimitBuffer(6000)
 		return b
-	}, nil)
+	}, nil, variant("List", "Map", "TTL", "Consistency", "Overlap", "Model")...)
 }
 
 func limits(t *testing.T) backendtest.Limits {
@@ -241,6 +264,9 @@ func TestCompact(t *testing.T) {
 		if err := b.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		if n := b.Kept(); n > 0 {
+			t.Errorf("%d entries are left in the write buffer", n)
+		}
 	}
 	for k := range int64(keys) {
 		if err := b.SetKey(k); err != nil {
@@ -252,5 +278,121 @@ func TestCompact(t *testing.T) {
 	}
 	if err := errors.Join(b.Close(), b.Compact(t.Context())); !errors.Is(err, backend.ErrClosed) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// A large map that is cleared takes nothing of others out of the write buffer if it is in there itself.
+func TestClearLargeMap(t *testing.T) {
+	for what, flush := range map[string]bool{"in the write buffer": false, "in files": true} {
+		b := openLong(t).(*pebble.Backend[int64])
+		void, long := serializer.ForVoidNamespace(), serializer.ForLong()
+		m, err := pebble.OpenMap(b, backend.MapDescriptor[struct{}, int64, int64]{Name: "map", Namespace: void, UserKey: long, Value: long})
+		check(t, err)
+		v, err := pebble.OpenValue(b, backend.Descriptor[struct{}, int64]{Name: "value", Namespace: void, Value: long})
+		check(t, err)
+		for k := range int64(2) {
+			check(t, b.SetKey(k))
+			for u := range int64(1000) {
+				check(t, m.Put(u, u))
+			}
+		}
+		if flush {
+			check(t, b.Flush())
+		}
+		check(t, v.Set(7))
+		check(t, m.Clear())
+		if n := b.Kept(); !flush && n < 2001 {
+			t.Errorf("%s: %d entries are left in the write buffer", what, n)
+		}
+		check(t, m.Put(5, -5))
+		if is, ok, err := v.Get(); is != 7 || !ok || err != nil {
+			t.Errorf("%s: the value: %d, %v, %v", what, is, ok, err)
+		}
+		for range 2 { // in the buffer, and in the database
+			for u := range int64(1000) {
+				if is, ok, err := m.Get(u); ok != (u == 5) || ok && is != -5 || err != nil {
+					t.Fatalf("%s: user key %d: %d, %v, %v", what, u, is, ok, err)
+				}
+			}
+			n := 0
+			for e, err := range m.All() {
+				check(t, err)
+				if n++; e.Key != 5 {
+					t.Errorf("%s: user key %d is still there", what, e.Key)
+				}
+			}
+			if n != 1 {
+				t.Errorf("%s: %d entries", what, n)
+			}
+			check(t, b.Flush())
+		}
+		check(t, b.SetKey(0))
+		for u := range int64(1000) {
+			if is, ok, err := m.Get(u); is != u || !ok || err != nil {
+				t.Fatalf("%s: the other map: user key %d: %d, %v, %v", what, u, is, ok, err)
+			}
+		}
+	}
+}
+
+// Who still holds a backend that was closed holds none of its memory.
+func TestCloseFreesBuffer(t *testing.T) {
+	b := openLong(t).(*pebble.Backend[int64])
+	held := b.HasBuffer()
+	check(t, b.Close())
+	runtime.GC()
+	if held() {
+		t.Error("the write buffer is still held")
+	}
+	runtime.KeepAlive(b)
+}
+
+// The iterator that is kept for reads holds neither write buffers nor files for long.
+func TestViewIsGivenUp(t *testing.T) {
+	b := openLong(t).(*pebble.Backend[int64])
+	void := serializer.ForVoidNamespace()
+	v, err := pebble.OpenValue(b, backend.Descriptor[struct{}, []byte]{Name: "value", Namespace: void, Value: serializer.ForBytes()})
+	check(t, err)
+	q, err := pebble.OpenTimers(b, backend.TimersDescriptor[struct{}]{Service: "timers", Namespace: void})
+	check(t, err)
+	check(t, b.SetKey(1))
+	for what, does := range map[string]func() error{
+		"a flush":    func() error { return errors.Join(v.Set([]byte("value")), b.Flush()) },
+		"a snapshot": func() error { s, err := b.Snapshot(1, backend.SnapshotOptions{}); s.Release(); return err },
+		"timers": func() error {
+			for i := range int64(10_000) {
+				if err := q.Register(struct{}{}, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"a large value, written": func() error { return v.Set(make([]byte, 2<<20)) },
+		"a large value, read":    func() error { return errors.Join(v.Set(make([]byte, 2<<20)), get(v)) },
+	} {
+		check(t, errors.Join(b.Flush(), v.Clear(), b.Flush(), get(v)))
+		if !b.HasView() {
+			t.Errorf("before %s: none is kept", what)
+		}
+		if check(t, does()); b.HasView() {
+			t.Errorf("after %s: it is still kept", what)
+		}
+	}
+}
+
+func get(v backend.Value[struct{}, []byte]) error {
+	_, _, err := v.Get()
+	return err
+}
+
+// What fails when a state is cleared names the state.
+func TestClearFails(t *testing.T) {
+	b := openLong(t).(*pebble.Backend[int64])
+	v, err := pebble.OpenValue(b, backend.Descriptor[string, int64]{Name: "value", Namespace: serializer.ForEnum("com.example.Kind", "A"), Value: serializer.ForLong()})
+	check(t, err)
+	check(t, b.SetKey(1))
+	v.SetNamespace("B")
+	if err := v.Clear(); err == nil || !strings.HasPrefix(err.Error(), `state "value": namespace: `) {
+		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"errors"
+	"weak"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -15,6 +16,18 @@ func (b *Backend[K]) Flush() error { return errors.Join(b.flushAll(), b.db.Flush
 // LimitBuffer lets the write buffer have so few bytes that it is full after some writes.
 func (b *Backend[K]) LimitBuffer(bytes int) {
 	b.buffer = newBuffer(bytes, b.o.MaxSize, b.share.reserve)
+}
+
+// Kept is how many entries the write buffer knows of.
+func (b *Backend[K]) Kept() int { return b.buffer.n }
+
+// HasView says whether an iterator is kept for the next read.
+func (b *Backend[K]) HasView() bool { return b.view != nil }
+
+// HasBuffer gives what says whether the memory of the write buffer is still held.
+func (b *Backend[K]) HasBuffer() func() bool {
+	p := weak.Make(b.buffer)
+	return func() bool { return p.Value() != nil }
 }
 
 // WriteBuffer is how many bytes the write buffer may have.

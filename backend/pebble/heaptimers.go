@@ -38,6 +38,7 @@ func (t *timers[K, N]) put(key []byte) error {
 		t.b.timers.Insert(string(key))
 		return nil
 	}
+	t.b.timersWritten(len(key))
 	return t.b.db.Set(key, nil, pebble.NoSync)
 }
 
@@ -46,6 +47,7 @@ func (t *timers[K, N]) remove(key []byte) error {
 		t.b.timers.Delete(string(key))
 		return nil
 	}
+	t.b.timersWritten(len(key))
 	return t.b.db.Delete(key, pebble.NoSync)
 }
 

@@ -58,7 +58,7 @@ func metrics() []metric {
 		{"compaction-write-bytes", "", "Bytes written by compactions.", true, func(m p, _ e) float64 {
 			return levels(m, func(l *pebble.LevelMetrics) uint64 { return l.TableBytesCompacted })
 		}},
-		{"cur-size-all-mem-tables", "bytes", "Write buffers that are not written to files yet.", false, func(m p, e e) float64 { return float64(m.MemTable.Size) + float64(e.buffer()) }},
+		{"cur-size-all-mem-tables", "bytes", "Write buffers that are not written to files yet, with all that the one in front of the database has allocated.", false, func(m p, e e) float64 { return float64(m.MemTable.Size) + float64(e.buffer()) }},
 		{"estimate-live-data-size", "bytes", "Live files without what deletions in them would free.", false, func(m p, _ e) float64 {
 			g := &m.Table.Garbage
 			return max(0, levels(m, liveSize)-float64(g.PointDeletionsBytesEstimate)-float64(g.RangeDeletionsBytesEstimate))
@@ -67,13 +67,13 @@ func metrics() []metric {
 		{"estimate-table-readers-mem", "bytes", "What the slot keeps of open files, without blocks.", false, func(m p, _ e) float64 { return float64(m.FileCache.Size) }},
 		{"is-write-stopped", "", "1 while writes wait.", false, func(_ p, e e) float64 { return flag(e.since.Load() != 0) }},
 		{"live-sst-files-size", "bytes", "Files of the current version.", false, func(m p, _ e) float64 { return levels(m, liveSize) }},
-		{"mem-table-flush-pending", "", "1 if a full write buffer is not written to a file yet.", false, func(m p, _ e) float64 { return flag(m.MemTable.Count > 1) }},
+		{"mem-table-flush-pending", "", "1 if a full write buffer of the database's own, or a batch of the one in front of it, is not written to a file yet.", false, func(m p, _ e) float64 { return flag(m.MemTable.Count > 1) }},
 		{numFilesAtLevel, "", "Files of each level.", false, nil},
-		{"num-immutable-mem-table", "", "Full write buffers that are not written to files yet.", false, func(m p, _ e) float64 { return float64(m.MemTable.Count - 1) }},
+		{"num-immutable-mem-table", "", "Full write buffers of the database's own, and batches of the one in front of it, that are not written to files yet.", false, func(m p, _ e) float64 { return float64(m.MemTable.Count - 1) }},
 		{"num-running-compactions", "", "Compactions under way.", false, func(m p, _ e) float64 { return float64(m.Compact.NumInProgress) }},
 		{"num-running-flushes", "", "Flushes under way.", false, func(m p, _ e) float64 { return float64(m.Flush.NumInProgress) }},
 		{"num-snapshots", "", "Snapshots of the database that are held.", false, func(m p, _ e) float64 { return float64(m.Snapshots.Count) }},
-		{"size-all-mem-tables", "bytes", "Write buffers, with those that are still read or kept to be filled again.", false, func(m p, e e) float64 {
+		{"size-all-mem-tables", "bytes", "Write buffers, the one in front of the database too, with those that are still read or kept to be filled again.", false, func(m p, e e) float64 {
 			return float64(m.MemTable.Size+m.MemTable.ZombieSize) + float64(e.buffer())
 		}},
 		{"stall-micros", "", "Seconds that writes waited.", true, func(_ p, e e) float64 { return e.stalled().Seconds() }},

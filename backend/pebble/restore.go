@@ -73,6 +73,7 @@ func (b *Backend[K]) Restore(ctx context.Context, files backend.Files, h backend
 	if err := in.end(ctx); err != nil {
 		return err
 	}
+	b.outdated()
 	if err := in.ingest(ctx); err != nil {
 		return err
 	}

@@ -88,6 +88,7 @@ func (b *Backend[K]) Snapshot(checkpoint int64, o backend.SnapshotOptions) (back
 	if err := b.flush(); err != nil {
 		return nil, err
 	}
+	b.outdated() // files that compactions have replaced are not held for longer than to the next snapshot
 	s := &snapshot{
 		header: backend.KeyedHeader{Version: backend.KeyedVersion, Compressed: o.Compress, Key: b.key.Snapshot()},
 		states: slices.Clone(b.states), now: b.now(), live: &b.live, timers: b.timers.Copy(),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -34,17 +35,18 @@ func (b *buffer) lacking() ([]sortItem, int) {
 		return b.fewLacking()
 	}
 	size, n := 0, 0
-	var next []int // by key group: where its next item goes
+	lowest, highest := math.MaxUint16, 0 // key groups, which may be a few high ones
+	for _, place := range b.dirty {
+		group := groupOf(b.at(place).key())
+		lowest, highest = min(lowest, group), max(highest, group)
+	}
+	next := make([]int, highest-lowest+1) // by key group: where its next item goes
 	for _, place := range b.dirty {
 		e := b.at(place)
 		if !e.dirty() {
 			continue // it has moved or was forgotten
 		}
-		group := int(binary.BigEndian.Uint16(e.key()))
-		if group >= len(next) {
-			next = append(next, make([]int, group+1-len(next))...)
-		}
-		next[group]++
+		next[groupOf(e.key())-lowest]++
 		size += len(e.key()) + len(e.value())
 		n++
 	}
@@ -55,7 +57,7 @@ func (b *buffer) lacking() ([]sortItem, int) {
 	items := make([]sortItem, n)
 	for _, place := range b.dirty {
 		if e := b.at(place); e.dirty() {
-			group := binary.BigEndian.Uint16(e.key())
+			group := groupOf(e.key()) - lowest
 			items[next[group]] = newSortItem(e.key(), place)
 			next[group]++
 		}
@@ -68,6 +70,8 @@ func (b *buffer) lacking() ([]sortItem, int) {
 	}
 	return unique(items), size
 }
+
+func groupOf(key []byte) int { return int(binary.BigEndian.Uint16(key)) }
 
 // fewLacking is lacking for a few entries, whose key groups are not worth a table.
 func (b *buffer) fewLacking() (items []sortItem, size int) {

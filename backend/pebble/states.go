@@ -250,6 +250,7 @@ type mapState[K, N, U comparable, V any] struct {
 	codec   serializer.Codec[V]
 	null    func(V) bool // nil if values are never null
 	buf     []byte       // scratch for the keys of entries
+	end     []byte       // and for the end of a map's
 }
 
 // entryAt gives the database's key of an entry.
@@ -331,7 +332,8 @@ func (s *mapState[K, N, U, V]) iterate() (*pebble.Iterator, int, error) {
 	if err := s.b.flushState(s.no); err != nil {
 		return nil, 0, s.wrap(err)
 	}
-	it, err := s.b.walk(append([]byte(nil), at...), after(at))
+	s.end = appendAfter(s.end[:0], at)
+	it, err := s.b.walk(at, s.end)
 	return it, len(at), s.wrap(err)
 }
 
@@ -386,6 +388,7 @@ func (s *mapState[K, N, U, V]) All() iter.Seq2[backend.MapEntry[U, V], error] {
 
 // clearByRange is the number of entries from which on a map is cleared by one
 // deletion of their range, which costs later reads more than single ones do.
+// What the write buffer knows of its entries is forgotten one by one, if they are not more than all that the buffer has.
 const clearByRange = 256
 
 func (s *mapState[K, N, U, V]) Clear() error {
@@ -394,8 +397,14 @@ func (s *mapState[K, N, U, V]) Clear() error {
 		return err
 	}
 	n := 0
-	for ok := it.First(); ok && n < clearByRange; ok = it.Next() {
-		if err := s.b.delete(it.Key()); err != nil {
+	few := max(clearByRange, s.b.buffer.n)
+	for ok := it.First(); ok && n < few; ok = it.Next() {
+		if n < clearByRange {
+			err = s.b.delete(it.Key())
+		} else {
+			s.b.buffer.forget(it.Key())
+		}
+		if err != nil {
 			_ = s.b.end(it)
 			return s.wrap(err)
 		}
@@ -404,8 +413,10 @@ func (s *mapState[K, N, U, V]) Clear() error {
 	if err := s.b.end(it); err != nil || n < clearByRange {
 		return s.wrap(err)
 	}
-	if err := s.b.flushAll(); err != nil {
-		return s.wrap(err)
+	if n == few {
+		if err := s.b.flushAll(); err != nil {
+			return s.wrap(err)
+		}
 	}
-	return s.wrap(s.b.db.DeleteRange(s.joined, after(s.joined), pebble.NoSync))
+	return s.wrap(s.b.deleteRange(s.joined))
 }

@@ -15,6 +15,12 @@ type store struct {
 	buffer *buffer
 	most   int // bytes of the largest value
 	joined []byte
+
+	// view is an iterator of the database as it is, which is kept from read to read, as making one costs more than a read
+	// by it; nil if none is kept. It is closed when the database is written, so that it holds nothing for longer.
+	view    *pebble.Iterator
+	changes uint64 // counts what closed it
+	beside  int    // bytes of timers written since view was made
 }
 
 // newStore makes the store of a database, with a buffer of so many bytes; reserve is told of those it takes.
@@ -27,12 +33,13 @@ const large = 1 << 20
 
 // batch gives a batch for so many bytes and writes.
 func (s *store) batch(bytes, writes int) *pebble.Batch {
-	return s.db.NewBatchWithSize(bytes + 16*writes + 64)
+	return s.db.NewBatchWithSize(bytes + 8*writes + 64)
 }
 
 // commit writes a batch, and closes it.
 func (s *store) commit(batch *pebble.Batch, err error) error {
 	if err == nil {
+		s.outdated()
 		err = batch.Commit(pebble.NoSync)
 	}
 	return errors.Join(err, batch.Close())
@@ -70,6 +77,7 @@ func (s *store) delete(key []byte) error {
 	if s.buffer.fits(key, nil) {
 		return s.write(key, nil, deleted)
 	}
+	s.outdated()
 	return s.db.Delete(key, pebble.NoSync) // the buffer has no such key
 }
 
@@ -148,15 +156,15 @@ func (s *store) get(key []byte, f func([]byte) error) (bool, error) {
 	case deleted:
 		return false, nil
 	}
-	is, closer, err := s.db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
+	is, ok, err := s.lookUp(key)
+	if err != nil {
+		return false, err
+	}
+	if !ok {
 		if w == added {
 			return true, s.check(value, f)
 		}
 		return false, nil
-	}
-	if err != nil {
-		return false, err
 	}
 	if w == added {
 		if err = backend.CheckSize("a value", len(is), s.most); err == nil {
@@ -168,11 +176,79 @@ func (s *store) get(key []byte, f func([]byte) error) (bool, error) {
 	if err == nil {
 		err = s.check(is, f)
 	}
-	_ = closer.Close() // gives memory back, no more
 	if cap(s.joined) >= large {
 		s.joined = nil
 	}
+	if len(is) >= large {
+		s.outdated() // which may hold it
+	}
 	return err == nil, err
+}
+
+// lookUp gives what the database has of a key, valid until the next read or write.
+func (s *store) lookUp(key []byte) ([]byte, bool, error) {
+	it, err := s.take(nil, nil)
+	if err != nil {
+		return nil, false, err
+	}
+	var value []byte
+	ok := it.SeekPrefixGE(key) // all of the key is its prefix
+	if ok {
+		value, err = it.ValueAndErr()
+	} else {
+		err = it.Error()
+	}
+	if err != nil {
+		_ = it.Close()
+		return nil, false, err
+	}
+	s.view = it
+	return value, ok, nil
+}
+
+// take gives an iterator of the database as it is now, to be given back, with the number of changes as it was then, or closed.
+func (s *store) take(lower, upper []byte) (*pebble.Iterator, error) {
+	it := s.view
+	if it == nil {
+		s.beside = 0
+		return s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	}
+	s.view = nil
+	it.SetBounds(lower, upper)
+	return it, nil
+}
+
+// give takes an iterator back.
+func (s *store) give(it *pebble.Iterator, changes uint64) error {
+	if s.view != nil || changes != s.changes || it.Error() != nil {
+		return it.Close()
+	}
+	s.view = it
+	return nil
+}
+
+// outdated is called before the database is written, and when it is to hold no more than it must.
+func (s *store) outdated() {
+	s.changes++
+	if s.view != nil {
+		_ = s.view.Close() // what went wrong in it was told when it was read
+		s.view = nil
+	}
+}
+
+// timersWritten is outdated after timers were written, which nobody reads by the iterator that is kept, but which have
+// write buffers of their own that it would hold.
+func (s *store) timersWritten(bytes int) {
+	if s.beside += bytes; s.beside >= minBuffer {
+		s.beside = 0
+		s.outdated()
+	}
+}
+
+// deleteRange removes all whose keys begin with a prefix. The buffer must have none of them.
+func (s *store) deleteRange(prefix []byte) error {
+	s.outdated()
+	return s.db.DeleteRange(prefix, after(prefix), pebble.NoSync)
 }
 
 func (s *store) check(value []byte, f func([]byte) error) error {

@@ -2,16 +2,22 @@ package pebble
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/keygroup"
 )
 
 // testStore is a store whose database is in memory.
@@ -21,12 +27,14 @@ func testStore(t testing.TB, buffer, most int) *store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := newStore(db, buffer, most, func(int) {})
 	t.Cleanup(func() {
+		s.outdated()
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return newStore(db, buffer, most, func(int) {})
+	return s
 }
 
 // modelValue is what a key should be: too large a list is told when it is read, whatever is added.
@@ -95,6 +103,39 @@ func TestStoreModel(t *testing.T) {
 			"flush all":  func(*rapid.T) { do(s.flushAll()) },
 			"flush one":  func(r *rapid.T) { do(s.flushState(rapid.IntRange(0, 3).Draw(r, "state"))) },
 			"flush file": func(*rapid.T) { do(s.db.Flush()) },
+			"timers":     func(r *rapid.T) { s.timersWritten(rapid.IntRange(0, minBuffer).Draw(r, "bytes")) },
+			"walk": func(r *rapid.T) {
+				no := rapid.IntRange(0, 2).Draw(r, "state")
+				do(s.flushState(no))
+				prefix := appendPrefix(nil, rapid.IntRange(0, 2).Draw(r, "group"), no)
+				var want []string
+				for k := range model {
+					if k[:prefixLen] == string(prefix) {
+						want = append(want, k)
+					}
+				}
+				slices.Sort(want)
+				it, err := s.take(prefix, after(prefix))
+				do(err)
+				changes := s.changes
+				var got []string
+				for ok := it.First(); ok; ok = it.Next() {
+					got = append(got, string(it.Key()))
+					if rapid.Bool().Draw(r, "write") { // which it doesn't see
+						k := key.Draw(r, "key")
+						do(s.set([]byte(k), []byte("meanwhile")))
+						model[k] = modelValue{is: []byte("meanwhile")}
+						do(s.flush())
+					}
+					if _, err := s.get([]byte(key.Draw(r, "key")), func([]byte) error { return nil }); err != nil && !errors.Is(err, backend.ErrTooLarge) {
+						r.Fatal(err)
+					}
+				}
+				do(s.give(it, changes))
+				if !slices.Equal(got, want) {
+					r.Fatalf("%x, want %x", got, want)
+				}
+			},
 			"scan": func(r *rapid.T) {
 				do(s.flushState(1))
 				do(scanned(s, model, 1))
@@ -149,7 +190,7 @@ func TestBufferOrder(t *testing.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 0))
 		longest, letters := rapid.IntRange(0, 20).Draw(r, "longest"), rapid.IntRange(1, 256).Draw(r, "letters")
 		for range n {
-			key := appendPrefix(nil, random.IntN(2)*300, random.IntN(2))
+			key := appendPrefix(nil, []int{0, 300, math.MaxUint16}[random.IntN(3)], random.IntN(2))
 			for range random.IntN(longest + 1) {
 				key = append(key, byte(random.IntN(letters)))
 			}
@@ -175,4 +216,64 @@ func TestBufferOrder(t *testing.T) {
 			r.Errorf("%d entries of %d bytes, want %d of %d", len(items), size, len(want), wantSize)
 		}
 	})
+}
+
+// What a flush of some entries takes does not depend on how high their key groups are.
+func TestLackingOfHighGroups(t *testing.T) {
+	b := newBuffer(1<<20, backend.MaxSize, func(int) {})
+	for i := range 2 * fewItems {
+		if !b.write(appendPrefix(nil, math.MaxUint16-i%4, 0), []byte{byte(i)}, present) || !b.write(append(appendPrefix(nil, math.MaxUint16-i%4, 0), byte(i)), nil, present) {
+			t.Fatal("there is no room")
+		}
+	}
+	var before, since runtime.MemStats
+	runtime.ReadMemStats(&before)
+	items, _ := b.lacking()
+	runtime.ReadMemStats(&since)
+	if len(items) != 2*fewItems+4 {
+		t.Errorf("%d entries", len(items))
+	}
+	if n := since.TotalAlloc - before.TotalAlloc; n > 64<<10 {
+		t.Errorf("%d bytes were allocated", n)
+	}
+}
+
+// A sweep over a few entries goes round in one view for a while, and yet sees what is written later.
+func TestSweepOfFewEntries(t *testing.T) {
+	s := testStore(t, 6000, 3000)
+	ttl := &backend.TTL{After: 50 * time.Millisecond, CleanUp: 1}
+	of := &slot{state: &backend.State{Meta: &backend.StateMeta{Name: "state"}, Type: backend.TypeValue}}
+	sweep := newSweep(1, keygroup.Range{Start: 0, End: 127}, ttl, of, 3000)
+	defer sweep.stop()
+	at := func(timestamp uint64) []byte { return binary.BigEndian.AppendUint64(nil, timestamp) }
+	key := func(group int) []byte { return append(appendPrefix(nil, group, 1), "key"...) }
+	views := 0
+	steps := func(n int) {
+		for range n {
+			if sweep.it == nil {
+				views++
+			}
+			if err := sweep.step(s, 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, group := range []int{3, 60, 127} {
+		if err := s.set(key(group), at(80)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	steps(10)
+	if err := s.set(key(61), at(50)); err != nil {
+		t.Fatal(err)
+	}
+	steps(990)
+	if views > 1+1000/sweepLeast {
+		t.Errorf("%d views for 1000 steps", views)
+	}
+	for group, want := range map[int]bool{3: true, 60: true, 61: false, 127: true} {
+		if ok, err := s.get(key(group), func([]byte) error { return nil }); ok != want || err != nil {
+			t.Errorf("key group %d: %v, %v", group, ok, err)
+		}
+	}
 }

@@ -14,6 +14,9 @@ import (
 // keeps it from freeing what is removed meanwhile.
 const sweepView = 1024
 
+// sweepLeast is how many steps it goes with one view at least, however few entries there are.
+const sweepLeast = 64
+
 // sweep looks at some entries of a state at each access, to remove those that expired.
 type sweep struct {
 	no     int // number of the state
@@ -65,8 +68,12 @@ func (s *sweep) look(db *store) error {
 	}
 	if !s.it.Valid() {
 		err := s.it.Error()
-		s.stop()
 		s.from = appendPrefix(s.from[:0], s.groups.Start, s.no)
+		if s.steps++; err != nil || s.steps >= sweepLeast {
+			s.stop()
+		} else {
+			s.it.SeekGE(s.from)
+		}
 		return err
 	}
 	key := s.it.Key()

@@ -50,7 +50,7 @@ func (t *table[K, N]) at() ([]byte, error) {
 	}
 	t.joined = t.appendAt(t.joined[:0], t.current)
 	if err := t.out.Err(); err != nil {
-		return nil, fmt.Errorf("namespace: %w", err)
+		return nil, t.wrap(fmt.Errorf("namespace: %w", err))
 	}
 	if err := t.b.checkKey("key and namespace", len(t.joined)-prefixLen); err != nil {
 		return nil, t.wrap(err)
@@ -77,7 +77,7 @@ func (t *table[K, N]) Clear() error {
 	if err != nil {
 		return err
 	}
-	return t.b.delete(at)
+	return t.wrap(t.b.delete(at))
 }
 
 // read gives a value to f, whose argument is valid while it runs; false if there is none.
@@ -117,8 +117,11 @@ func (t *table[K, N]) wrap(err error) error {
 }
 
 // after gives the first key behind all that begin with a prefix.
-func after(prefix []byte) []byte {
-	end := append([]byte(nil), prefix...)
+func after(prefix []byte) []byte { return appendAfter(nil, prefix) }
+
+// appendAfter is after in memory that is there.
+func appendAfter(end, prefix []byte) []byte {
+	end = append(end, prefix...)
 	for i := len(end) - 1; i >= 0; i-- {
 		if end[i]++; end[i] != 0 {
 			return end[:i+1]

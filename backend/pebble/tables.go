@@ -334,6 +334,7 @@ func (b *Backend[K]) reopen(dir string, first *database, all []*database) error 
 	}
 	b.share.opened(nil)
 	b.metrics.show(nil)
+	b.outdated()
 	err := b.db.Close()
 	b.db = nil // Close closes it no more
 	if err != nil {
@@ -470,7 +471,7 @@ func (b *Backend[K]) toHeap(no int) error {
 			return err
 		}
 		if found {
-			if err := b.db.DeleteRange(prefix, after(prefix), pebble.NoSync); err != nil {
+			if err := b.deleteRange(prefix); err != nil {
 				return err
 			}
 		}

@@ -193,6 +193,8 @@ func (t Tuning) options(s *share, filter *stateFilter, to *slog.Logger) (*pebble
 			o.TargetFileSizes[i] = t.FileSize
 		}
 	}
+	// Reads by an iterator would start compactions, those by Get, which are the same here, would not.
+	o.Experimental.ReadSamplingMultiplier = -1
 	o.EnsureDefaults()
 	return o, int(buffer), nil
 }
