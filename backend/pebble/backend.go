@@ -394,6 +394,9 @@ func (b *Backend[K]) scan(no, group int, f func(e *backend.Entry, at []byte) err
 	if err := b.flushState(no); err != nil {
 		return err
 	}
+	if b.states[no].state.Type == backend.TypeTimers {
+		b.outdated() // timers are written past it
+	}
 	prefix := appendPrefix(nil, group, no)
 	it, err := b.walk(prefix, after(prefix))
 	if err != nil {

@@ -236,7 +236,7 @@ func (s *store) outdated() {
 	}
 }
 
-// timersWritten is outdated after timers were written, which nobody reads by the iterator that is kept, but which have
+// timersWritten is outdated after many timers were written. They are never read by an iterator that was kept, but have
 // write buffers of their own that it would hold.
 func (s *store) timersWritten(bytes int) {
 	if s.beside += bytes; s.beside >= minBuffer {
