@@ -3,7 +3,6 @@ package pebble_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,16 +19,6 @@ import (
 	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/storage"
 )
-
-// Under the race detector a run of the model costs much, and the whole suite, too, so that it is run whole for one kind of backend; see variant.
-func TestMain(m *testing.M) {
-	if raceEnabled {
-		if err := flag.Set("rapid.checks", "15"); err != nil {
-			panic(err)
-		}
-	}
-	os.Exit(m.Run())
-}
 
 // variant are the tests of the suite that a further kind of Pebble backend is run through: all, or under the race detector
 // those in which it differs.

@@ -102,8 +102,11 @@ func settings() map[string]setting {
 		}),
 		"memory.high-prio-pool-ratio": floatBetween(0, 1, func(*Config, float64) {}),
 		"memory.partitioned-index-filters": boolean(func(c *Config, set bool) {
-			if !set {
+			switch {
+			case !set:
 				c.Tuning.IndexBlock = math.MaxInt32
+			case c.Tuning.IndexBlock == 0: // block.metadata-blocksize, which comes first
+				c.Tuning.IndexBlock = 4 << 10
 			}
 		}),
 		"memory.write-buffer-ratio":      floatBetween(0, 1, func(c *Config, f float64) { c.Memory.WriteBufferRatio = f }),

@@ -69,7 +69,7 @@ type Tuning struct {
 	Profile Profile
 	// BlockSize is the size of blocks of files in bytes, before compression; the default is 4 KiB.
 	BlockSize int
-	// IndexBlock is the size in bytes from which the index of a file is split; the default is BlockSize.
+	// IndexBlock is the size in bytes from which the index of a file is split, which makes a read look at one block more; by default it never is.
 	IndexBlock int
 	// BloomBits is the size of bloom filters in bits per key; the default is 10, negative means no filters.
 	BloomBits int
@@ -112,7 +112,7 @@ func (t Tuning) resolve() (Tuning, error) {
 	}
 	p := t.Profile.tuning()
 	t.BlockSize = or(t.BlockSize, p.BlockSize, 4<<10)
-	t.IndexBlock = or(t.IndexBlock, p.IndexBlock, t.BlockSize)
+	t.IndexBlock = or(t.IndexBlock, p.IndexBlock, math.MaxInt32)
 	t.BloomBits = or(t.BloomBits, p.BloomBits, defaultBloomBits)
 	t.LevelBase = or(t.LevelBase, p.LevelBase, 256<<20)
 	t.FileSize = or(t.FileSize, p.FileSize, 64<<20)
