@@ -2,12 +2,14 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/localrecovery"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
+	"github.com/drey-state/drey/storage"
 )
 
 // checkpointFiles is where a task writes its part of a checkpoint.
@@ -21,12 +23,29 @@ func (t *task) begin(b *barrier) *checkpointFiles {
 	f := &checkpointFiles{target: backend.Target{
 		FS: b.pending.FS(), Dir: b.pending.Dir(), Shared: b.pending.SharedDir(), InlineBelow: b.inlineBelow,
 	}}
+	if t.run.x.o.Checkpoints.InlineOnly {
+		f.target.FS, f.target.InlineBelow = noFiles{f.target.FS}, maxInline
+	}
 	if t.local != nil && !b.savepoint {
 		f.local = t.local.Begin(b.id)
 		f.target.FS = f.local.FS(f.target.FS)
 		f.discard = func() { t.local.Discard(b.id) }
 	}
 	return f
+}
+
+// maxInline is the most of a state that stands in the metadata if all is to, in bytes (JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE).
+const maxInline = 5 << 20
+
+// ErrInlineSize says that a state is too large for the metadata, where all state is to be.
+var ErrInlineSize = errors.New("a state of more than 5 MiB, where all state is to be in the metadata: " +
+	"use the storage filesystem, with a backend other than jobmanager (execution.checkpointing.storage, state.backend.type; InlineOnly: false)")
+
+// noFiles is a store in which nothing can be written.
+type noFiles struct{ storage.FS }
+
+func (noFiles) Create(context.Context, string, storage.CreateOptions) (storage.Writer, error) {
+	return nil, ErrInlineSize
 }
 
 func (f *checkpointFiles) end(ctx context.Context, err error) {

@@ -63,9 +63,6 @@ func (c *coordinator) whenWritten(f func()) {
 	c.written = f
 }
 
-// historySize is how many checkpoints are remembered (web.checkpoints.history).
-const historySize = 10
-
 // CheckpointStats says what became of a checkpoint or savepoint.
 type CheckpointStats struct {
 	ID        int64
@@ -519,7 +516,7 @@ func (c *coordinator) remember(pc *pendingCheckpoint) {
 	c.x.metrics.ended(pc.stats)
 	c.x.metrics.inProgress.Set(float64(len(c.pending)))
 	c.history = append(c.history, pc.stats)
-	if len(c.history) > historySize {
+	if len(c.history) > max(c.x.o.Checkpoints.History, 0) {
 		c.history = c.history[1:]
 	}
 }

@@ -125,6 +125,9 @@ func Start(ctx context.Context, j *Job, o Options) (*Execution, error) {
 		x.stop()
 		return nil, x.closed(err)
 	}
+	if o.Backend == BackendPebble {
+		x.log.Info("keyed state is in Pebble, which has the place of Flink's backend rocksdb")
+	}
 	x.c.init(x)
 	x.deploy()
 	go x.loop()

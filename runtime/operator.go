@@ -72,6 +72,7 @@ func openKeyed[K comparable](c *operatorContext, codec serializer.Codec[K], hash
 		b, err = pebble.Open(codec, pebble.Options[K]{
 			MaxParallelism: c.t.v.max, KeyGroups: c.groups(), Hash: hash, Clock: o.Clock, Dir: c.t.run.scratch(c), Memory: c.t.run.memory,
 			Timers: o.Pebble.Timers, Transfers: o.Pebble.Transfers, Tuning: o.Pebble.Tuning, Logger: o.Logger,
+			Metrics: pebble.MetricsOptions{Registerer: o.Registerer, Names: o.Pebble.Metrics, Operator: c.node.UID, Subtask: c.t.subtask, Backend: c.t.run.x.id},
 		})
 	default:
 		b, err = heap.Open(codec, heap.Options[K]{MaxParallelism: c.t.v.max, KeyGroups: c.groups(), Hash: hash, Clock: o.Clock})

@@ -84,6 +84,9 @@ const (
 	RetainOnCancellation
 )
 
+// retentionNames are Flink's names, in lower case.
+var retentionNames = [...]string{"no_externalized_checkpoints", "delete_on_cancellation", "retain_on_cancellation"}
+
 // keeps says whether a job that has ended so keeps its checkpoints.
 func (r Retention) keeps(s Status) bool {
 	switch s {
@@ -121,10 +124,15 @@ type CheckpointOptions struct {
 	Compress bool
 	// InlineBelow is the size up to which state stands in the metadata (data-inline-threshold); 0 means 20 KiB, a negative number none.
 	InlineBelow int
+	// InlineOnly has all state of checkpoints and savepoints stand in the metadata, as with Flink's JobManagerCheckpointStorage (storage: jobmanager). One in which
+	// the subtask of an operator has more than 5 MiB in one piece fails with [ErrInlineSize].
+	InlineOnly bool
 	// Retain is how many are kept (num-retained); 0 means 1.
 	Retain int
 	// Retention says what becomes of them when the job ends (externalized-checkpoint-retention).
 	Retention Retention
+	// History is how many are remembered for [Execution.Checkpoints] (web.checkpoints.history); 0 means 10, a negative number none.
+	History int
 	// RebaseEvery is that of [incremental.CheckpointsOptions].
 	RebaseEvery int
 }
@@ -242,6 +250,9 @@ func (o *Options) check() error {
 	if c.Retain == 0 {
 		c.Retain = 1
 	}
+	if c.History == 0 {
+		c.History = 10
+	}
 	if o.Clock == nil {
 		o.Clock = backend.SystemClock
 	}
@@ -267,6 +278,9 @@ func (o *Options) check() error {
 	}
 	if (o.CheckpointDir != "" || o.SavepointDir != "" || o.Restore.Path != "") && o.FS == nil {
 		fail("no storage (FS) for checkpoints and savepoints")
+	}
+	if c.InlineOnly && c.Incremental && o.Backend == BackendPebble {
+		fail("incremental checkpoints have files of their own, which can't be in the metadata: set execution.checkpointing.storage: filesystem (InlineOnly: false)")
 	}
 	if c.Unaligned && (c.Mode != ExactlyOnce || c.MaxConcurrent != 1) {
 		fail("unaligned checkpoints need exactly once and one checkpoint at a time (max-concurrent-checkpoints: 1)")

@@ -186,7 +186,7 @@ func sizeFrom(from, to int64, set func(*Config, int64)) setting {
 		valid = fmt.Sprintf("a size from %d to %d bytes, such as 64kb", from, to)
 	}
 	return setting{valid, func(c *Config, value string) bool {
-		n, ok := parseSize(value)
+		n, ok := ParseSize(value)
 		if ok = ok && n >= from && n <= to; ok {
 			set(c, n)
 		}
@@ -194,8 +194,9 @@ func sizeFrom(from, to int64, set func(*Config, int64)) setting {
 	}}
 }
 
-// parseSize reads a number of bytes (org.apache.flink.configuration.MemorySize).
-func parseSize(value string) (int64, bool) {
+// ParseSize reads a number of bytes as it stands in a configuration of Flink, such as 64mb (org.apache.flink.configuration.MemorySize). There must be
+// no space around it.
+func ParseSize(value string) (int64, bool) {
 	digits := strings.IndexFunc(value, func(r rune) bool { return r < '0' || r > '9' })
 	if digits < 0 {
 		digits = len(value)
