@@ -162,6 +162,64 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestSavepointCommitsNothing: a savepoint with which a job goes on makes nothing visible, is told to nobody, and is not what the job goes on from after a failure. It can be
+// restored later, with what was about to be committed, also if the job has failed meanwhile and done that again.
+func TestSavepointCommitsNothing(t *testing.T) {
+	in(t, 500, func(b *bench) {
+		b.o.Checkpoints.Interval = time.Hour
+		b.o.Restart = &FixedDelay{Attempts: 1, Delay: time.Second}
+		var told atomic.Int64
+		job := func() *Job {
+			j := b.job()
+			src := From(j, Op{UID: "more clicks", Parallelism: 1}, b.l, clicks, SourceOptions[click]{})
+			Process(KeyBy(src, serializer.ForString(), func(c click) string { return c.F0 }), Op{UID: "told"}, serializer.ForString(),
+				func() Processor[string, click, string] { return &listener{told: &told} })
+			return j
+		}
+		start := func() *Execution {
+			x, err := Start(b.t.Context(), job(), b.o)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			time.Sleep(50 * time.Millisecond)
+			return x
+		}
+		x := start()
+		s, err := x.Savepoint(b.t.Context(), "", SavepointOptions{})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if lines := sunk(b.t, b.fs); len(lines) != 0 || told.Load() != 0 {
+			b.t.Errorf("%d lines are visible, %d listeners were told", len(lines), told.Load())
+		}
+		x.kill(func(int) int { return 0 })
+		time.Sleep(2 * time.Second)
+		if stats, err := x.Checkpoints(b.t.Context()); err != nil || len(stats) != 1 || x.point != nil {
+			b.t.Errorf("the job went on from %v: %+v, %v", x.point, stats, err)
+		}
+		if err := x.Cancel(b.t.Context()); err != nil {
+			b.t.Fatal(err)
+		}
+		b.o.Restore.Path = s.Path
+		b.finish(start())
+		if told.Load() == 0 {
+			b.t.Error("no listener was told of the last checkpoint")
+		}
+	})
+}
+
+// listener counts what it is told.
+type listener struct {
+	counter
+	told *atomic.Int64
+}
+
+func (l *listener) CheckpointCompleted(int64) error {
+	l.told.Add(1)
+	return nil
+}
+
 // TestUnclaimedState refuses state of an operator that the job has not, unless it is told to pass over it.
 func TestUnclaimedState(t *testing.T) {
 	in(t, 300, func(b *bench) {

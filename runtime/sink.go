@@ -57,12 +57,14 @@ func ForEach[T any](s Stream[T], o Op, f func(Record[T]) error) {
 // (TwoPhaseCommitSinkFunction). One goroutine uses it.
 type Transactions[T any] interface {
 	// Recover is called first, with the place of the subtask, and all transactions that are to be committed, those of other subtasks
-	// among them. Of transactions that older runs began, and that are not among these, nothing will be heard again.
+	// among them. Of transactions that older runs began, and that are not among these, nothing will be heard again, but for those that were prepared for a
+	// savepoint: it can be restored at any time.
 	Recover(ctx context.Context, subtask, parallelism int, prepared []string) error
 	// Write adds a record to the transaction at hand.
 	Write(ctx context.Context, r Record[T]) error
-	// Prepare ends the transaction at hand so that Commit can't fail but for the store, and gives its name; "" if it is empty.
-	Prepare(ctx context.Context, checkpoint int64) (string, error)
+	// Prepare ends the transaction at hand so that Commit can't fail but for the store, and gives its name; "" if it is empty. savepoint says that the checkpoint
+	// is one. After an error the transaction is still at hand.
+	Prepare(ctx context.Context, checkpoint int64, savepoint bool) (string, error)
 	// Commit makes a transaction visible. It is called again for one that it may have committed, also by another subtask.
 	Commit(ctx context.Context, transaction string) error
 	// Close gives up the transaction at hand.
@@ -121,7 +123,7 @@ func (s *transactional[T]) start(ctx context.Context) error {
 }
 
 func (s *transactional[T]) prepare(ctx context.Context, b *barrier) error {
-	name, err := s.t.Prepare(ctx, b.id)
+	name, err := s.t.Prepare(ctx, b.id, b.savepoint)
 	if err != nil {
 		return err
 	}
@@ -150,11 +152,15 @@ type FileOptions[T any] struct {
 	Append func(dst []byte, v T) []byte
 }
 
-// pendingDir is where files are before they are committed.
-const pendingDir = ".pending"
+// pendingDir is where files are before they are committed; one beside which there is a file of the same name with savepointMark belongs to a savepoint.
+const (
+	pendingDir    = ".pending"
+	savepointMark = ".savepoint"
+)
 
 // Files gives transactions that write files into a directory: part-SUBTASK-ID, whole, once the checkpoint has completed. What
-// isn't committed is in a directory .pending, and what is left of a failure there goes at the next start.
+// isn't committed is in a directory .pending, and what is left of a failure there goes at the next start. What a savepoint names stays there for a job
+// that is restored from it.
 func Files[T any](o FileOptions[T]) func() Transactions[T] {
 	return func() Transactions[T] { return &files[T]{o: o} }
 }
@@ -173,7 +179,7 @@ func (f *files[T]) pending(name string) string { return storage.Join(f.o.Dir, pe
 // Recover removes what no checkpoint has of the files that subtasks of this index began, and of those that have no successor of the same index.
 func (f *files[T]) Recover(ctx context.Context, subtask, parallelism int, prepared []string) error {
 	f.subtask = subtask
-	var gone []string
+	mine := map[string]bool{}
 	for info, err := range f.o.FS.List(ctx, storage.Join(f.o.Dir, pendingDir)) {
 		if errors.Is(err, fs.ErrNotExist) {
 			break
@@ -184,9 +190,17 @@ func (f *files[T]) Recover(ctx context.Context, subtask, parallelism int, prepar
 		name := storage.Base(info.URI)
 		index, _, _ := strings.Cut(strings.TrimPrefix(name, "part-"), "-")
 		// Others may be at work already.
-		if i, err := strconv.Atoi(index); err == nil && i%parallelism == subtask && !slices.Contains(prepared, name) {
-			gone = append(gone, info.URI)
+		if i, err := strconv.Atoi(index); err == nil && i%parallelism == subtask {
+			mine[name] = true
 		}
+	}
+	var gone []string
+	for name := range mine {
+		of, mark := strings.CutSuffix(name, savepointMark)
+		if mark && mine[of] || mine[name+savepointMark] || slices.Contains(prepared, name) {
+			continue
+		}
+		gone = append(gone, f.pending(name))
 	}
 	if len(gone) == 0 {
 		return nil
@@ -208,11 +222,14 @@ func (f *files[T]) Write(ctx context.Context, r Record[T]) error {
 	return err
 }
 
-func (f *files[T]) Prepare(_ context.Context, _ int64) (string, error) {
+func (f *files[T]) Prepare(ctx context.Context, _ int64, savepoint bool) (string, error) {
 	if f.file == nil {
 		return "", nil
 	}
 	err := f.buf.Flush()
+	if err == nil && savepoint {
+		err = storage.WriteFile(ctx, f.o.FS, f.pending(f.name+savepointMark), nil, storage.CreateOptions{Overwrite: true})
+	}
 	if err == nil {
 		err = f.file.Commit()
 	}
@@ -236,7 +253,7 @@ func (f *files[T]) Commit(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	}
-	return f.o.FS.Delete(ctx, from)
+	return f.o.FS.Delete(ctx, from, from+savepointMark)
 }
 
 func (f *files[T]) Close() error {
