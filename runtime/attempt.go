@@ -89,6 +89,9 @@ func (x *Execution) newAttempt(ctx context.Context, number int, r *restorePoint)
 					if p.ship[e] == shipForward && i != t.subtask {
 						continue
 					}
+					if !e.feedback { // which is the last input
+						t.gate.inputs++
+					}
 					t.gate.channels = append(t.gate.channels, &channel{g: t.gate, input: e.input, from: i, edge: e, sender: sender, watermark: minWatermark})
 				}
 			}

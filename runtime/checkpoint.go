@@ -631,6 +631,9 @@ func (x *Execution) savepoint(ctx context.Context, root string, o SavepointOptio
 	if o.Format != backend.FormatCanonical && o.Format != backend.FormatRocksDB {
 		return Savepoint{}, fmt.Errorf("a savepoint is canonical or native")
 	}
+	if x.job.iterative() && !x.o.Checkpoints.ForceIterations {
+		return Savepoint{}, ErrIterations
+	}
 	dir, err := x.savepointDir(root)
 	if err != nil {
 		return Savepoint{}, err

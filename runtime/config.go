@@ -146,9 +146,7 @@ func FromConfig(flink map[string]string) (Options, ConfigReport, error) {
 			}
 		}
 	}
-	if err := c.setBackend(without); err != nil {
-		errs = append(errs, err)
-	}
+	c.setBackend(without)
 	if err := c.setRestart(without); err != nil {
 		errs = append(errs, err)
 	}
@@ -188,7 +186,7 @@ const (
 )
 
 // setBackend chooses backend and storage. The old names of backends mean both (StateBackendLoader, CheckpointStorageLoader).
-func (c *config) setBackend(without func(...string)) error {
+func (c *config) setBackend(without func(...string)) {
 	switch c.backend {
 	case "jobmanager":
 		c.o.Checkpoints.InlineOnly = true
@@ -207,14 +205,13 @@ func (c *config) setBackend(without func(...string)) error {
 	}
 	if c.o.Backend != BackendPebble {
 		without(keyManaged, "execution.checkpointing.incremental")
-		return nil
+		return
 	}
 	if c.managed != 0 && c.o.Pebble.Memory.Size == 0 {
 		c.o.Pebble.Memory.Size = c.managed
 	} else {
 		without(keyManaged)
 	}
-	return nil
 }
 
 // setRestart chooses the restart strategy. Without a type the keys of all are ignored, as in Flink.
@@ -300,6 +297,7 @@ func configKeys() []configKey {
 		oneOf(checkpointing+"externalized-checkpoint-retention", retentionNames[:], func(c *config, v string) {
 			c.o.Checkpoints.Retention = Retention(slices.Index(retentionNames[:], v))
 		}),
+		boolKey(checkpointing+"force", func(c *config, v bool) { c.o.Checkpoints.ForceIterations = v }),
 		boolKey(keyBackup, func(c *config, v bool) { c.backup = v }),
 		boolKey(keyFromLocal, func(c *config, v bool) { c.fromLocal = v }),
 		dirsKey(keyLocalRoots, func(c *config, dirs []string) { c.roots = dirs }),

@@ -137,7 +137,7 @@ func TestConfigTable(t *testing.T) {
 		t.Errorf("%s has an effect that is not told", key)
 	}
 	t.Log(counts)
-	if counts["option"] != 41 || counts["none"] != 22 {
+	if counts["option"] != 42 || counts["none"] != 21 {
 		t.Errorf("%v", counts)
 	}
 }
@@ -188,6 +188,7 @@ func TestFromConfig(t *testing.T) {
 		"execution.checkpointing.data-inline-threshold":             "8kb",
 		"execution.checkpointing.num-retained":                      "5",
 		"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+		"execution.checkpointing.force":                             "true",
 		"execution.checkpointing.local-backup.enabled":              "true",
 		"execution.checkpointing.local-backup.dirs":                 "/data1/local,/data2/local",
 		"execution.state-recovery.from-local":                       "true",
@@ -209,7 +210,7 @@ func TestFromConfig(t *testing.T) {
 		},
 		Checkpoints: CheckpointOptions{
 			Interval: 10 * time.Second, Timeout: 5 * time.Minute, MinPause: 500 * time.Millisecond, MaxConcurrent: 1, Tolerable: 3, Mode: AtLeastOnce, Unaligned: true,
-			AlignedTimeout: 30 * time.Second, Incremental: true, Compress: true, InlineBelow: 8 << 10, Retain: 5, Retention: RetainOnCancellation, History: 20,
+			AlignedTimeout: 30 * time.Second, Incremental: true, Compress: true, InlineBelow: 8 << 10, Retain: 5, Retention: RetainOnCancellation, History: 20, ForceIterations: true,
 		},
 		Restore: RestoreOptions{Path: "s3://bucket/sp/savepoint-1", ClaimMode: incremental.Claim, AllowNonRestored: true},
 		Restart: &FixedDelay{Attempts: 7, Delay: 2 * time.Second},

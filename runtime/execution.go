@@ -92,6 +92,9 @@ func Start(ctx context.Context, j *Job, o Options) (*Execution, error) {
 	if err := j.Err(); err != nil {
 		return nil, fmt.Errorf("job %q: %w", j.name, err)
 	}
+	if o.Checkpoints.Interval > 0 && j.iterative() && !o.Checkpoints.ForceIterations {
+		return nil, fmt.Errorf("job %q: %w", j.name, ErrIterations)
+	}
 	if o.ID == "" {
 		var id [16]byte
 		if _, err := rand.Read(id[:]); err != nil {

@@ -18,7 +18,9 @@ type gate struct {
 
 	mu       sync.Mutex
 	channels []*channel
-	next     int
+	// inputs is how many of the channels, the first ones, have events; the others feed records back.
+	inputs int
+	next   int
 	// announced is the newest barrier that overtakes; the task has not looked at it yet.
 	announced *barrier
 }
@@ -56,7 +58,8 @@ func (c *channel) push(it item) int {
 	c.queue = append(c.queue, it)
 	if it.data != nil {
 		c.batches++
-		if c.batches >= channelCapacity && !c.full {
+		// The sender of what is fed back may be the one that the receiver waits for.
+		if c.batches >= channelCapacity && !c.full && !c.edge.feedback {
 			c.full = true
 			c.sender.blocked.Add(1)
 		}
@@ -97,6 +100,7 @@ func (t *task) drained(c *channel) error {
 func (g *gate) take() (*channel, item, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	crowded := g.returned() >= loopCapacity
 	for range g.channels {
 		c := g.channels[g.next]
 		if g.next++; g.next == len(g.channels) {
@@ -106,6 +110,9 @@ func (g *gate) take() (*channel, item, bool) {
 			continue
 		}
 		it := c.queue[c.head]
+		if crowded && it.data != nil && !c.edge.feedback {
+			continue
+		}
 		c.queue[c.head] = item{}
 		c.head++
 		if it.data != nil {
@@ -119,6 +126,25 @@ func (g *gate) take() (*channel, item, bool) {
 		return c, it, true
 	}
 	return nil, item{}, false
+}
+
+// loopCapacity is how many batches may have been fed back before a loop takes nothing more from its input.
+const loopCapacity = 64
+
+// returned counts the batches that were fed back. g.mu is held.
+func (g *gate) returned() int {
+	n := 0
+	for _, c := range g.channels[g.inputs:] {
+		n += c.batches
+	}
+	return n
+}
+
+// fedBack counts the batches that were fed back and not taken yet.
+func (g *gate) fedBack() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.returned()
 }
 
 // block has take pass over a channel, or not any more.
@@ -181,7 +207,7 @@ func (g *gate) start(b *barrier, arrived func(*channel) bool, current *channel, 
 	k := &capture{barrier: b, done: make(chan struct{})}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, c := range g.channels {
+	for _, c := range g.channels[:g.inputs] {
 		if !arrived(c) {
 			k.missing++
 		}
@@ -189,7 +215,7 @@ func (g *gate) start(b *barrier, arrived func(*channel) bool, current *channel, 
 	if k.missing == 0 {
 		close(k.done)
 	}
-	for _, c := range g.channels {
+	for _, c := range g.channels[:g.inputs] {
 		if arrived(c) {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/keygroup"
@@ -33,6 +34,11 @@ func (j *Job) Err() error {
 	}
 	if len(j.nodes) == 0 {
 		return errors.New("the job has no operators")
+	}
+	for _, n := range j.nodes {
+		if n.loop && !n.closed() {
+			return fmt.Errorf("loop %q: nothing is fed back, call CloseWith", n.UID)
+		}
 	}
 	return nil
 }
@@ -65,6 +71,9 @@ type node struct {
 	// make makes the operator of a subtask. outs are the receivers of out, in that order.
 	make   func(outs []any) operator
 	source bool
+	// loop says that records are fed back to it, for which it waits so long at the end of its input.
+	loop bool
+	wait time.Duration
 }
 
 // shipping is how records find the subtask that they go to.
@@ -91,6 +100,8 @@ type edge struct {
 	// input is which input of to it is.
 	input int
 	ship  shipping
+	// feedback says that it closes a loop: only records go through it, and it takes any number of them.
+	feedback bool
 	// writer makes the sending side of a subtask, a receiver.
 	writer func(t *task, ship shipping, maxParallelism int, targets []*channel) any
 	// port makes the receiving side of what the operator has as receiver.
@@ -149,15 +160,15 @@ func (j *Job) add(o Op, makes func(outs []any) operator) *node {
 // batchSize is how many records go through a channel at once.
 const batchSize = 256
 
-// connect makes a stream an input of an operator.
-func connect[T any](s Stream[T], to *node, ship shipping, route func(maxParallelism, parallelism int) (func(T) (int, error), error)) {
+// connect makes a stream an input of an operator; it gives nil if that can't be.
+func connect[T any](s Stream[T], to *node, ship shipping, route func(maxParallelism, parallelism int) (func(T) (int, error), error)) *edge {
 	if s.from == nil {
 		to.job.fail("operator %q: its input is no stream of a job", to.UID)
-		return
+		return nil
 	}
 	if s.from.job != to.job {
 		to.job.fail("operator %q: its input is of another job", to.UID)
-		return
+		return nil
 	}
 	x := newExchange(s.codec, batchSize)
 	e := &edge{from: s.from, to: to, input: len(to.in), ship: ship}
@@ -170,6 +181,7 @@ func connect[T any](s Stream[T], to *node, ship shipping, route func(maxParallel
 	}
 	to.in = append(to.in, e)
 	s.from.out = append(s.from.out, e)
+	return e
 }
 
 // connectKeyed makes a keyed stream an input of an operator.

@@ -131,6 +131,9 @@ type CheckpointOptions struct {
 	Retain int
 	// Retention says what becomes of them when the job ends (externalized-checkpoint-retention).
 	Retention Retention
+	// ForceIterations takes checkpoints and savepoints of jobs with loops, too, without the records in them (enableCheckpointing(interval, mode, force) of Flink 1,
+	// force). See [Iteration].
+	ForceIterations bool
 	// History is how many are remembered for [Execution.Checkpoints] (web.checkpoints.history); 0 means 10, a negative number none.
 	History int
 	// RebaseEvery is that of [incremental.CheckpointsOptions].

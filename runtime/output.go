@@ -1,5 +1,7 @@
 package runtime
 
+import "slices"
+
 // receiver takes the records of a stream, in the goroutine of the task. What it gives is an error of the job.
 type receiver[T any] interface {
 	receive(r Record[T]) error
@@ -49,6 +51,8 @@ type writer[T any] struct {
 	targets []*channel
 	open    []*batch[T]
 	next    int
+	// feedback says that no events are to go through.
+	feedback bool
 }
 
 // sender is a writer, whatever the type of its records.
@@ -59,6 +63,7 @@ type sender interface {
 
 func newWriter[T any](t *task, x *exchange[T], ship shipping, route func(int, int) (func(T) (int, error), error), maxParallelism int, targets []*channel) *writer[T] {
 	w := &writer[T]{t: t, x: x, ship: ship, targets: targets, open: make([]*batch[T], len(targets)), next: t.subtask % len(targets)}
+	w.feedback = slices.ContainsFunc(targets, func(c *channel) bool { return c.edge.feedback })
 	if ship == shipHash {
 		var err error
 		if w.route, err = route(maxParallelism, len(targets)); err != nil {
@@ -131,6 +136,9 @@ func (w *writer[T]) flush() {
 
 // send sends an event to all targets.
 func (w *writer[T]) send(it item) {
+	if w.feedback {
+		return
+	}
 	for _, c := range w.targets {
 		c.push(it)
 	}

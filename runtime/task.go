@@ -52,6 +52,8 @@ type task struct {
 	finished  bool
 	timer     *time.Timer
 	timerAt   int64
+	fed       time.Time // when something was fed back last
+	loopTimer *time.Timer
 	async     sync.WaitGroup
 	cancels   map[int64]context.CancelFunc // of checkpoints that are being written
 }
@@ -176,6 +178,11 @@ func (t *task) step() (bool, error) {
 	}
 	switch it.event {
 	case noEvent:
+		if c.edge.feedback {
+			if err := t.fedBack(); err != nil {
+				return false, err
+			}
+		}
 		t.current, t.data, t.at = c, it.data, 0
 		return true, t.work()
 	case eventWatermark:
@@ -185,10 +192,14 @@ func (t *task) step() (bool, error) {
 		return true, t.barrier(c, it.barrier)
 	case eventEnd:
 		c.ended = true
-		for _, c := range t.gate.channels {
+		for _, c := range t.gate.channels[:t.gate.inputs] {
 			if !c.ended {
 				return true, nil
 			}
+		}
+		if head := t.v.head(); head.loop {
+			t.awaitLoop(head.wait)
+			return true, nil
 		}
 		return true, t.end()
 	}
@@ -215,7 +226,7 @@ func (t *task) work() error {
 // advance computes the watermark of all inputs.
 func (t *task) advance() error {
 	least := int64(maxWatermark)
-	for _, c := range t.gate.channels {
+	for _, c := range t.gate.channels[:t.gate.inputs] {
 		least = min(least, c.watermark)
 	}
 	if least <= t.watermark {
@@ -288,6 +299,9 @@ func (t *task) stop() {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
+	if t.loopTimer != nil {
+		t.loopTimer.Stop()
+	}
 	for _, cancel := range t.cancels {
 		cancel()
 	}
@@ -349,7 +363,7 @@ func (t *task) barrier(c *channel, b *barrier) error {
 		t.aligns[b.id] = a
 	}
 	a.arrived[c] = true
-	if len(a.arrived) < len(t.gate.channels) {
+	if len(a.arrived) < t.gate.inputs {
 		if !b.atLeastOnce {
 			t.gate.block(c, true)
 		}
