@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drey-state/drey/backend/pebble"
@@ -26,6 +27,23 @@ import (
 //
 //go:embed flink-options.tsv
 var flinkOptions string
+
+// flinkKeys gives the spellings of each key, the one that counts first before the others, and all of them.
+var flinkKeys = sync.OnceValues(func() (spellings map[string][]string, known map[string]bool) {
+	spellings, known = map[string][]string{}, map[string]bool{}
+	for line := range strings.Lines(flinkOptions) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		cells := strings.Split(line, "\t")
+		all := append([]string{cells[0]}, strings.Fields(cells[3])...)
+		spellings[cells[0]] = all
+		for _, k := range all {
+			known[k] = true
+		}
+	}
+	return spellings, known
+})
 
 // otherKeys begin the keys of parts of Flink that flinkOptions does not have, and those with names in them that anyone may give.
 var otherKeys = []string{
@@ -93,16 +111,7 @@ func FromConfig(flink map[string]string) (Options, ConfigReport, error) {
 	c.restart.exponential = *defaultExponential()
 	var r ConfigReport
 	var errs []error
-	spellings := map[string][]string{}
-	known := map[string]bool{}
-	for line := range strings.Lines(flinkOptions) {
-		if cells := strings.Split(line, "\t"); !strings.HasPrefix(line, "#") {
-			spellings[cells[0]] = append([]string{cells[0]}, strings.Fields(cells[3])...)
-			for _, k := range spellings[cells[0]] {
-				known[k] = true
-			}
-		}
-	}
+	spellings, known := flinkKeys()
 	used := map[string]string{} // by spelling, the key
 	for _, s := range configKeys() {
 		for _, k := range spellings[s.key] {
@@ -205,6 +214,7 @@ func (c *config) setBackend(without func(...string)) {
 	}
 	if c.o.Backend != BackendPebble {
 		without(keyManaged, "execution.checkpointing.incremental")
+		c.o.Checkpoints.Incremental = false
 		return
 	}
 	if c.managed != 0 && c.o.Pebble.Memory.Size == 0 {

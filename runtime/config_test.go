@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
+	"pgregory.net/rapid"
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/backend/pebble"
@@ -263,7 +264,7 @@ func TestFromConfig(t *testing.T) {
 			ConfigReport{Ignored: []string{"state.backend.fs.memory-threshold"}}},
 		// The old names of backends mean the storage, too.
 		"filesystem": {map[string]string{"state.backend": "filesystem", "execution.checkpointing.storage": "jobmanager"}, Options{}, ConfigReport{Ignored: []string{"execution.checkpointing.storage"}}},
-		"of rocksdb": {map[string]string{"state.backend.incremental": "true", "taskmanager.memory.managed.size": "1g"}, Options{Checkpoints: CheckpointOptions{Incremental: true}},
+		"of rocksdb": {map[string]string{"state.backend.incremental": "true", "taskmanager.memory.managed.size": "1g"}, Options{},
 			ConfigReport{Ignored: []string{"state.backend.incremental", "taskmanager.memory.managed.size"}}},
 		"memory of the slot": {map[string]string{"state.backend": "rocksdb", "taskmanager.memory.managed.size": "1g", "state.backend.rocksdb.memory.fixed-per-slot": "64m"},
 			Options{Backend: BackendPebble, Pebble: pebble.Config{Memory: pebble.MemoryOptions{Size: 64 << 20}}}, ConfigReport{Ignored: []string{"taskmanager.memory.managed.size"}}},
@@ -310,6 +311,57 @@ func TestFromConfig(t *testing.T) {
 			t.Errorf("%v: it doesn't say %q", err, s)
 		}
 	}
+}
+
+// TestConfigReport: without the keys that are told to change nothing the options are the same, and nothing is told.
+func TestConfigReport(t *testing.T) {
+	values := map[string][]string{"no.such.key": {"1"}, "state.backend.rocksdb.nothing": {"2"}, "s3.access-key": {"x"}}
+	for _, row := range table(t, "flink-options.tsv") {
+		if !slices.ContainsFunc(append(documentedKeys, "state.backend.rocksdb."), func(p string) bool { return strings.HasPrefix(row[0], p) }) {
+			continue
+		}
+		for _, k := range append([]string{row[0]}, strings.Fields(row[3])...) {
+			for _, v := range []string{
+				"true", "false", "1", "2", "0.5", "10 s", "64mb", "/a,/b", "rocksdb", "jobmanager", "filesystem", "none", "fixed-delay", "failure-rate", "exponential-delay", "CLAIM", "AT_LEAST_ONCE",
+			} {
+				if _, _, err := FromConfig(map[string]string{k: v}); err == nil {
+					values[k] = append(values[k], v)
+				}
+			}
+		}
+	}
+	keys := slices.Sorted(maps.Keys(values))
+	rapid.Check(t, func(t *rapid.T) {
+		flink := map[string]string{}
+		for _, k := range rapid.SliceOfN(rapid.SampledFrom(keys), 0, 40).Draw(t, "keys") {
+			flink[k] = rapid.SampledFrom(values[k]).Draw(t, k)
+		}
+		o, report, err := FromConfig(flink)
+		if err != nil {
+			if o.CheckpointDir != "" || report.Ignored != nil {
+				t.Fatalf("an error, and %+v, %+v", o, report)
+			}
+			return // two keys are at odds
+		}
+		told := append(slices.Clone(report.Unknown), report.Ignored...)
+		rest := maps.Clone(flink)
+		for _, k := range told {
+			if _, ok := rest[k]; !ok {
+				t.Fatalf("%s is told twice, or was not there", k)
+			}
+			delete(rest, k)
+		}
+		again, empty, err := FromConfig(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(o, again, compareOptions); d != "" {
+			t.Fatalf("%v change something: %s", told, d)
+		}
+		if d := cmp.Diff(ConfigReport{LocalRoots: report.LocalRoots}, empty, compareOptions); d != "" {
+			t.Fatalf("without %v: %s", told, d)
+		}
+	})
 }
 
 // TestFlinkValues: durations, sizes and limits are read as Flink's own classes read them.

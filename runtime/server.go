@@ -277,7 +277,7 @@ func (s *Server) checkpointConfig(x *Execution, _ *http.Request) (int, any, erro
 	return http.StatusOK, rest.CheckpointConfig{
 		Mode: [...]string{"exactly_once", "at_least_once"}[o.Mode], Interval: o.Interval.Milliseconds(), Timeout: o.Timeout.Milliseconds(), MinPause: o.MinPause.Milliseconds(),
 		MaxConcurrent: int64(o.MaxConcurrent), Externalization: rest.Externalization{Enabled: o.Retention != NoExternalizedCheckpoints, DeleteOnCancellation: o.Retention != RetainOnCancellation},
-		Backend: [...]string{"HashMapStateBackend", "EmbeddedRocksDBStateBackend"}[x.o.Backend], Storage: "FileSystemCheckpointStorage", Unaligned: o.Unaligned,
+		Backend: [...]string{"HashMapStateBackend", "EmbeddedRocksDBStateBackend"}[x.o.Backend], Storage: map[bool]string{false: "FileSystemCheckpointStorage", true: "JobManagerCheckpointStorage"}[o.InlineOnly], Unaligned: o.Unaligned,
 		TolerableFailed: o.Tolerable, AlignedTimeout: o.AlignedTimeout.Milliseconds(), AfterTasksFinish: true, ChangelogStorage: "memory",
 		MaterializationPeriod: (10 * time.Minute).Milliseconds(),
 	}, nil
