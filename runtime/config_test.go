@@ -25,6 +25,7 @@ import (
 	"github.com/drey-state/drey/backend/pebble"
 	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/rest"
 	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/state"
 	"github.com/drey-state/drey/storage"
@@ -541,6 +542,9 @@ func TestInlineOnly(t *testing.T) {
 			s, err := x.Savepoint(b.t.Context(), "", SavepointOptions{})
 			if err != nil {
 				b.t.Fatal(err)
+			}
+			if _, c, err := (&Server{}).checkpointConfig(x, nil); err != nil || c.(rest.CheckpointConfig).Storage != "JobManagerCheckpointStorage" {
+				b.t.Errorf("%+v, %v", c, err)
 			}
 			x.kill(func(int) int { return 0 })
 			for _, dir := range []string{"mem:///checkpoints", s.Path} {
