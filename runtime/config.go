@@ -156,6 +156,10 @@ func FromConfig(flink map[string]string) (Options, ConfigReport, error) {
 		}
 	}
 	c.setBackend(without)
+	if c.o.Backend != BackendPebble {
+		c.o.Pebble = pebble.Config{}
+		r.Ignored = slices.AppendSeq(r.Ignored, maps.Keys(rocksdb))
+	}
 	if err := c.setRestart(without); err != nil {
 		errs = append(errs, err)
 	}

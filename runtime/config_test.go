@@ -265,8 +265,8 @@ func TestFromConfig(t *testing.T) {
 			ConfigReport{Ignored: []string{"state.backend.fs.memory-threshold"}}},
 		// The old names of backends mean the storage, too.
 		"filesystem": {map[string]string{"state.backend": "filesystem", "execution.checkpointing.storage": "jobmanager"}, Options{}, ConfigReport{Ignored: []string{"execution.checkpointing.storage"}}},
-		"of rocksdb": {map[string]string{"state.backend.incremental": "true", "taskmanager.memory.managed.size": "1g"}, Options{},
-			ConfigReport{Ignored: []string{"state.backend.incremental", "taskmanager.memory.managed.size"}}},
+		"of rocksdb": {map[string]string{"state.backend.incremental": "true", "taskmanager.memory.managed.size": "1g", "state.backend.rocksdb.thread.num": "3"}, Options{},
+			ConfigReport{Ignored: []string{"state.backend.incremental", "state.backend.rocksdb.thread.num", "taskmanager.memory.managed.size"}}},
 		"memory of the slot": {map[string]string{"state.backend": "rocksdb", "taskmanager.memory.managed.size": "1g", "state.backend.rocksdb.memory.fixed-per-slot": "64m"},
 			Options{Backend: BackendPebble, Pebble: pebble.Config{Memory: pebble.MemoryOptions{Size: 64 << 20}}}, ConfigReport{Ignored: []string{"taskmanager.memory.managed.size"}}},
 		"directory of databases": {map[string]string{"state.backend.rocksdb.localdir": "/fast", "io.tmp.dirs": "/slow", "state.backend.local-recovery": "true"},
