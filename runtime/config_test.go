@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -458,6 +459,31 @@ func TestReadConfig(t *testing.T) {
 			t.Errorf("%q: %v, %v", content, c, err)
 		}
 	}
+}
+
+// TestParseConfig: any texts in quotes, as in JSON, come back as they were, and what is neither YAML nor lines is an error at most.
+func TestParseConfig(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.StringOf(rapid.RuneFrom([]rune("\n\t\"\\ :#"), unicode.L, unicode.N, unicode.P))
+		want := rapid.MapOf(texts, texts).Draw(t, "texts")
+		data, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := parseYAML(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatal(d)
+		}
+		text := rapid.SliceOf(rapid.SampledFrom([]string{"a", ":", " ", "\n", "- ", "{", "}", "[", "]", "#", "&x", "*x", "!!int ", "<<", "?", "'", "~", "\t", "|", "0x", "\xff", "---\n"})).Draw(t, "text")
+		for _, parse := range []func([]byte) (map[string]string, error){parseYAML, parseLines} {
+			if c, err := parse([]byte(strings.Join(text, ""))); (c == nil) != (err != nil) {
+				t.Fatalf("%v, %v", c, err)
+			}
+		}
+	})
 }
 
 // TestConfiguredJob runs a job from a file: rocksdb is Pebble, which the log says, with its metrics, and copies for local recovery are kept.

@@ -76,7 +76,10 @@ func parseLines(data []byte) (map[string]string, error) {
 		}
 		c[key] = value
 	}
-	return c, errors.Join(errs...)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return c, nil
 }
 
 func parseYAML(data []byte) (map[string]string, error) {
@@ -97,7 +100,10 @@ func parseYAML(data []byte) (map[string]string, error) {
 	if doc.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("it is no map of keys and values")
 	}
-	return c, flatten(c, "", doc.Content[0])
+	if err := flatten(c, "", doc.Content[0]); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // flatten adds what is below a key.
