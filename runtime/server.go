@@ -29,7 +29,9 @@ type Server struct {
 	mu       sync.Mutex
 	jobs     []*Execution
 	triggers map[string]*operation
-	order    []string // of triggers, the oldest first
+	order    []string        // of triggers, the oldest first
+	ending   map[string]bool // ids of jobs whose end somebody waits for
+	told     chan struct{}   // closed when somebody was told something that Linger waits for
 	once     sync.Once
 	mux      *http.ServeMux
 }
@@ -38,6 +40,7 @@ type Server struct {
 type operation struct {
 	job    string // "" for a disposal
 	done   bool
+	told   bool // somebody has seen the result
 	result rest.OperationResult
 }
 
@@ -51,11 +54,56 @@ func (s *Server) Add(x *Execution) {
 	s.jobs = append(s.jobs, x)
 }
 
+// Linger waits until whoever asked for a savepoint, a stop or a cancellation was told what became of it and that the job has ended, or until ctx
+// does. A process that ends with its jobs calls it before it closes the server, as the job manager of an application waits.
+func (s *Server) Linger(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		waits := len(s.ending) > 0
+		for _, op := range s.triggers {
+			waits = waits || !op.told
+		}
+		if s.told == nil {
+			s.told = make(chan struct{})
+		}
+		told := s.told
+		s.mu.Unlock()
+		if !waits {
+			return
+		}
+		select {
+		case <-told:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tell notes that somebody was told something. s.mu is held.
+func (s *Server) tell() {
+	if s.told != nil {
+		close(s.told)
+		s.told = nil
+	}
+}
+
+// endingOf notes that somebody waits for the end of a job, or was told of it.
+func (s *Server) endingOf(x *Execution, waits bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if waits {
+		s.ending[x.id] = true
+		return
+	}
+	delete(s.ending, x.id)
+	s.tell()
+}
+
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.once.Do(func() {
 		s.mu.Lock()
-		s.triggers = map[string]*operation{}
+		s.triggers, s.ending = map[string]*operation{}, map[string]bool{}
 		s.mu.Unlock()
 		s.mux = http.NewServeMux()
 		for pattern, h := range map[string]func(*http.Request) (int, any, error){
@@ -159,28 +207,28 @@ func (s *Server) overview(*http.Request) (int, any, error) {
 	return http.StatusOK, o, nil
 }
 
-// state is that of a job in words of Flink.
-func (x *Execution) state() rest.JobState { return rest.JobState(x.Status()) }
-
-// times gives when a job began and ended, and how long it has run, in milliseconds; it ended at -1 if it runs.
-func (x *Execution) times() (start, end, duration int64) {
+// times gives what a job does, when it began and ended, and how long it has run, in milliseconds; it ended at -1 if it runs.
+func (x *Execution) times() (state rest.JobState, start, end, duration int64) {
 	x.inbox.Lock()
 	defer x.inbox.Unlock()
-	start, end, duration = x.started.UnixMilli(), -1, time.Since(x.started).Milliseconds()
+	state, start, end, duration = rest.JobState(x.status), x.started.UnixMilli(), -1, time.Since(x.started).Milliseconds()
 	if x.status.Ended() {
 		end, duration = x.changed.UnixMilli(), x.changed.Sub(x.started).Milliseconds()
 	}
-	return start, end, duration
+	return state, start, end, duration
 }
 
 func (s *Server) list(*http.Request) (int, any, error) {
 	o := rest.JobsOverview{Jobs: []rest.JobOverview{}}
 	for _, x := range s.executions() {
-		start, end, duration := x.times()
+		state, start, end, duration := x.times()
 		tasks := x.tasks()
 		o.Jobs = append(o.Jobs, rest.JobOverview{
-			ID: x.id, Name: x.job.name, JobType: "STREAMING", Start: start, End: end, Duration: duration, State: x.state(), Modified: x.modified(), Tasks: tasks,
+			ID: x.id, Name: x.job.name, JobType: "STREAMING", Start: start, End: end, Duration: duration, State: state, Modified: x.modified(), Tasks: tasks,
 		})
+		if end >= 0 {
+			s.endingOf(x, false)
+		}
 	}
 	return http.StatusOK, o, nil
 }
@@ -222,10 +270,10 @@ func (c taskCounts) state() (string, map[string]int) {
 type taskCounts rest.TaskCounts
 
 func (s *Server) job(x *Execution, _ *http.Request) (int, any, error) {
-	start, end, duration := x.times()
+	status, start, end, duration := x.times()
 	state, counts := taskCounts(x.tasks()).state()
 	j := rest.Job{
-		ID: x.id, Name: x.job.name, Stoppable: false, State: x.state(), JobType: "STREAMING", Start: start, End: end, Duration: duration, MaxParallelism: -1, Now: time.Now().UnixMilli(),
+		ID: x.id, Name: x.job.name, Stoppable: false, State: status, JobType: "STREAMING", Start: start, End: end, Duration: duration, MaxParallelism: -1, Now: time.Now().UnixMilli(),
 		Timestamps: map[rest.JobState]int64{}, Vertices: []rest.Vertex{}, StatusCounts: map[string]int{}, Plan: json.RawMessage("{}"),
 	}
 	x.inbox.Lock()
@@ -256,6 +304,9 @@ func (s *Server) job(x *Execution, _ *http.Request) (int, any, error) {
 			Metrics: json.RawMessage("{}"),
 		})
 	}
+	if end >= 0 {
+		s.endingOf(x, false)
+	}
 	return http.StatusOK, j, nil
 }
 
@@ -266,6 +317,7 @@ func (s *Server) cancel(x *Execution, r *http.Request) (int, any, error) {
 	if !x.do(func() { x.finish(StatusCanceled, nil) }) && x.Status() != StatusCanceled {
 		return 0, nil, &refusal{http.StatusConflict, fmt.Sprintf("Job cancellation failed because the job has already reached another terminal state (%s).", x.Status())}
 	}
+	s.endingOf(x, true)
 	return http.StatusAccepted, struct{}{}, nil
 }
 
@@ -539,6 +591,8 @@ func (s *Server) asked(r *http.Request) (int, any, error) {
 	if !op.done {
 		return http.StatusOK, rest.Operation{Status: rest.Status{ID: rest.OperationInProgress}}, nil
 	}
+	op.told = true
+	s.tell()
 	result := op.result
 	return http.StatusOK, rest.Operation{Status: rest.Status{ID: rest.OperationCompleted}, Result: &result}, nil
 }
@@ -580,11 +634,10 @@ func (s *Server) triggerSavepoint(x *Execution, r *http.Request) (int, any, erro
 		return 0, nil, err
 	}
 	return s.begin(x.id, q.TriggerID, func(ctx context.Context) (string, error) {
-		take := x.Savepoint
 		if q.CancelJob {
-			take = x.CancelWithSavepoint
+			return s.end(x, func() (Savepoint, error) { return x.CancelWithSavepoint(ctx, q.TargetDirectory, o) })
 		}
-		sp, err := take(ctx, q.TargetDirectory, o)
+		sp, err := x.Savepoint(ctx, q.TargetDirectory, o)
 		return sp.Path, err
 	})
 }
@@ -600,9 +653,18 @@ func (s *Server) triggerStop(x *Execution, r *http.Request) (int, any, error) {
 	}
 	o.Drain = q.Drain
 	return s.begin(x.id, q.TriggerID, func(ctx context.Context) (string, error) {
-		sp, err := x.Stop(ctx, q.TargetDirectory, o)
-		return sp.Path, err
+		return s.end(x, func() (Savepoint, error) { return x.Stop(ctx, q.TargetDirectory, o) })
 	})
+}
+
+// end ends a job with a savepoint.
+func (s *Server) end(x *Execution, f func() (Savepoint, error)) (string, error) {
+	s.endingOf(x, true)
+	sp, err := f()
+	if err != nil {
+		s.endingOf(x, false)
+	}
+	return sp.Path, err
 }
 
 func (s *Server) dispose(r *http.Request) (int, any, error) {

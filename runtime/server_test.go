@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/drey-state/drey/metadata"
@@ -167,4 +169,53 @@ func TestServerRefuses(t *testing.T) {
 	if err := c.Cancel(ctx, x.ID()); err != nil {
 		t.Errorf("canceled twice: %v", err)
 	}
+}
+
+// TestLinger: a process that ends with its job goes on answering until whoever stopped the job knows.
+func TestLinger(t *testing.T) {
+	in(t, 100, func(b *bench) {
+		x := b.start()
+		s := &Server{}
+		s.Add(x)
+		ask := func(method, path, body string) string {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequestWithContext(b.t.Context(), method, path, strings.NewReader(body)))
+			return w.Body.String()
+		}
+		s.Linger(b.t.Context()) // nobody waits for anything
+		time.Sleep(50 * time.Millisecond)
+		const trigger = "00000000000000000000000000000001"
+		ask("POST", "/jobs/"+x.ID()+"/savepoints", `{"triggerId":"`+trigger+`"}`)
+		ask("POST", "/jobs/"+x.ID()+"/stop", `{"triggerId":"`+strings.Replace(trigger, "1", "2", 1)+`"}`)
+		<-x.Done()
+		gone := false
+		go func() {
+			s.Linger(b.t.Context())
+			gone = true
+		}()
+		for _, last := range []func() string{
+			func() string { return ask("GET", "/jobs/"+x.ID()+"/savepoints/"+trigger, "") },
+			func() string {
+				return ask("GET", "/jobs/"+x.ID()+"/savepoints/"+strings.Replace(trigger, "1", "2", 1), "")
+			},
+			func() string { return ask("GET", "/jobs/overview", "") },
+		} {
+			synctest.Wait()
+			if gone {
+				b.t.Error("did not wait")
+			}
+			b.t.Log(last())
+		}
+		synctest.Wait()
+		if !gone {
+			b.t.Error("waits, and everybody was told")
+		}
+		ask("POST", "/savepoint-disposal", `{"savepoint-path":"mem:///none"}`)
+		ctx, cancel := context.WithTimeout(b.t.Context(), time.Second)
+		defer cancel()
+		s.Linger(ctx)
+		if ctx.Err() == nil {
+			b.t.Error("nobody was told of the disposal")
+		}
+	})
 }
