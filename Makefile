@@ -1,4 +1,4 @@
-# `make` builds bin/drey and checks everything that needs only Go.
+# `make` builds bin/drey, bin/wordcount and checks everything that needs only Go.
 # DREY_INTEROP=1 makes the tests that need real Flink or S3 servers mandatory; see .ci/run.
 
 GO         ?= go
@@ -15,7 +15,7 @@ RACE_PKGS  = $$($(GO) list ./... | grep -v /interop)
 all: bin check
 
 bin:
-	$(GO) build -o bin/drey ./tools/drey
+	$(GO) build -o bin/ ./tools/drey ./runtime/wordcount
 
 check: fmt vet lint test race fuzz golden
 

@@ -40,6 +40,7 @@ var direction = map[string][]string{
 	"tools":               {"backend", "backend/heap", "backend/pebble", "backend/rocksdb", "incremental", "keygroup", "metadata", "rest", "serializer", "storage"},
 	"tools/drey":          {"backend", "keygroup", "serializer", "metadata", "rest", "storage", "storage/s3", "tools"},
 	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "rest", "serializer", "state", "storage"},
+	"runtime/wordcount":   {"backend", "incremental", "localrecovery", "runtime", "serializer", "state", "storage", "storage/s3"},
 	"fuzz":                {"backend", "backend/rocksdb", "serializer", "internal/javaio", "metadata", "storage"},
 	"interop":             {"backend", "backend/rocksdb", "keygroup", "serializer", "metadata", "rest", "state", "storage", "storage/s3", "tools"},
 	"interop/bench": {

@@ -59,11 +59,6 @@ func (x *Execution) newAttempt(ctx context.Context, number int, r *restorePoint)
 	if err != nil {
 		return nil, err
 	}
-	if r != nil {
-		if err := x.unclaimed(r, p); err != nil {
-			return nil, err
-		}
-	}
 	a := &attempt{x: x, number: number, plan: p, of: map[*vertex][]*task{}}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	if x.o.Backend == BackendPebble {

@@ -31,6 +31,8 @@ type coordinator struct {
 	stopped *savepoint // the savepoint that the job ends with
 	history []CheckpointStats
 	counts  rest.CheckpointCounts
+	// restored is when the job was restored last.
+	restored time.Time
 	// writes counts the metadata files that are being written, written is called when there is none any more.
 	writes  int
 	written func()
@@ -79,8 +81,10 @@ type CheckpointStats struct {
 	// CheckpointedSize and FullSize are those of [incremental.Completed]; Channels are the bytes of records in flight.
 	CheckpointedSize, FullSize, Channels int64
 	Path                                 string
-	Failure                              string
-	Subtasks                             []SubtaskStats
+	// Discarded says that a checkpoint was deleted, as enough newer ones have completed.
+	Discarded bool
+	Failure   string
+	Subtasks  []SubtaskStats
 }
 
 // CheckpointStatus is that of a checkpoint (CheckpointStatsStatus).
@@ -412,6 +416,7 @@ func (c *coordinator) completed(pc *pendingCheckpoint, s *metadata.Snapshot, d i
 	}
 	c.failed = 0
 	c.ended = time.Now()
+	c.discarded()
 	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
 		if older := c.pending[id]; id < d.ID && older.savepoint == nil {
 			c.abort(older, incremental.ErrSubsumed, false)
@@ -428,6 +433,17 @@ func (c *coordinator) completed(pc *pendingCheckpoint, s *metadata.Snapshot, d i
 	c.next()
 	if !pc.final {
 		c.last()
+	}
+}
+
+// discarded notes which checkpoints of the history are not retained any more.
+func (c *coordinator) discarded() {
+	retained := c.x.checkpoints.Retained()
+	for i := range c.history {
+		s := &c.history[i]
+		if s.Status == CheckpointCompleted && !s.Savepoint {
+			s.Discarded = !slices.ContainsFunc(retained, func(r incremental.Completed) bool { return r.ID == s.ID })
+		}
 	}
 }
 

@@ -391,6 +391,10 @@ func (x *Execution) deployed(a *attempt, err error) {
 		}
 		x.fail(err)
 	default:
+		if x.point != nil {
+			x.c.counts.Restored++
+			x.c.restored = time.Now()
+		}
 		x.setStatus(StatusRunning)
 		a.start()
 	}

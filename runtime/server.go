@@ -336,15 +336,20 @@ func (s *Server) checkpointConfig(x *Execution, _ *http.Request) (int, any, erro
 }
 
 // stats gives the history, the newest first.
-func (x *Execution) stats(ctx context.Context) (counts rest.CheckpointCounts, restored *restorePoint, history []CheckpointStats, err error) {
-	err = x.ask(ctx, func() {
-		counts, restored = x.c.counts, x.point
+func (x *Execution) stats(ctx context.Context) (counts rest.CheckpointCounts, restored *rest.RestoredCheckpoint, history []CheckpointStats, err error) {
+	read := func() {
+		counts = x.c.counts
 		counts.InProgress = int64(len(x.c.pending))
 		history = x.c.all()
-	})
-	if errors.Is(err, ErrEnded) {
+		if p := x.point; p != nil && counts.Restored > 0 {
+			path := storage.Dir(p.uri)
+			restored = &rest.RestoredCheckpoint{ID: p.snapshot.CheckpointID, Time: x.c.restored.UnixMilli(), Savepoint: p.snapshot.Kind().Savepoint(), Path: &path}
+		}
+	}
+	if err = x.ask(ctx, read); errors.Is(err, ErrEnded) {
 		<-x.done // nothing changes any more
-		counts, restored, history, err = x.c.counts, x.point, x.c.all(), nil
+		read()
+		err = nil
 	}
 	slices.Reverse(history)
 	return counts, restored, history, err
@@ -358,7 +363,7 @@ func (s *Server) checkpoints(x *Execution, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	a := rest.Checkpoints{Counts: &counts, Latest: &rest.LatestCheckpoints{}, History: []rest.Checkpoint{}}
+	a := rest.Checkpoints{Counts: &counts, Latest: &rest.LatestCheckpoints{Restored: restored}, History: []rest.Checkpoint{}}
 	var done []CheckpointStats
 	for _, c := range history {
 		h := checkpointOf(x, c, false)
@@ -376,11 +381,6 @@ func (s *Server) checkpoints(x *Execution, r *http.Request) (int, any, error) {
 		case c.Status == CheckpointFailed && a.Latest.Failed == nil:
 			a.Latest.Failed = &h
 		}
-	}
-	if restored != nil {
-		path := storage.Dir(restored.uri)
-		kind := restored.snapshot.Kind()
-		a.Latest.Restored = &rest.RestoredCheckpoint{ID: restored.snapshot.CheckpointID, Time: x.started.UnixMilli(), Savepoint: kind.Savepoint(), Path: &path}
 	}
 	of := func(f func(CheckpointStats) int64) rest.Summary { return summary(done, f) }
 	a.Summary = &rest.CheckpointSummary{
@@ -446,8 +446,7 @@ func checkpointOf(x *Execution, c CheckpointStats, details bool) rest.Checkpoint
 	}
 	switch c.Status {
 	case CheckpointCompleted:
-		gone := false
-		h.Path, h.Discarded = &c.Path, &gone
+		h.Path, h.Discarded = &c.Path, &c.Discarded
 	case CheckpointFailed:
 		at := c.Ended.UnixMilli()
 		h.FailureTime, h.FailureMessage = &at, &c.Failure

@@ -247,7 +247,7 @@ func (f *files[T]) Commit(ctx context.Context, name string) error {
 	case errors.Is(err, fs.ErrExist): // it was committed, but not all was cleaned up
 	case errors.Is(err, fs.ErrNotExist):
 		if _, serr := f.o.FS.Stat(ctx, to); serr != nil {
-			return fmt.Errorf("transaction %s is lost: %w", name, err)
+			return fmt.Errorf("transaction %s is neither pending nor committed in %s: is that the directory of the job before? %w", name, f.o.Dir, err)
 		}
 		return nil
 	case err != nil:
