@@ -223,6 +223,10 @@ func (a *attempt) restore(r *restorePoint) error {
 			ops[r.snapshot.Operators[i].ID] = &r.snapshot.Operators[i]
 		}
 	}
+	if local := a.x.o.Local; local != nil && r == nil {
+		// No checkpoint has completed, of which older attempts may have left copies.
+		local.Clean(func(id localrecovery.TaskID) bool { return id.Job != a.x.id })
+	}
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	defer cancel(nil)
 	limit := make(chan struct{}, restorers)
@@ -246,7 +250,40 @@ func (a *attempt) restore(r *restorePoint) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	a.settleLocal(r)
 	return nil
+}
+
+// settleLocal says what was restored from local copies, and removes those of tasks that the job has no more.
+func (a *attempt) settleLocal(r *restorePoint) {
+	local := a.x.o.Local
+	if local == nil {
+		return
+	}
+	if r != nil {
+		s := a.localStats()
+		a.x.log.Info("state restored", "checkpoint", r.snapshot.CheckpointID, "localFiles", s.LocalFiles, "localBytes", s.LocalBytes, "remoteFiles", s.RemoteFiles, "remoteBytes", s.RemoteBytes)
+	}
+	live := map[localrecovery.TaskID]bool{}
+	for _, t := range a.tasks {
+		live[t.local.ID()] = true
+	}
+	local.Clean(func(id localrecovery.TaskID) bool { return id.Job != a.x.id || live[id] })
+}
+
+// localStats says where the state of all tasks came from.
+func (a *attempt) localStats() localrecovery.Stats {
+	var sum localrecovery.Stats
+	for _, t := range a.tasks {
+		if t.restored != nil {
+			s := t.restored.Stats()
+			sum.LocalFiles += s.LocalFiles
+			sum.LocalBytes += s.LocalBytes
+			sum.RemoteFiles += s.RemoteFiles
+			sum.RemoteBytes += s.RemoteBytes
+		}
+	}
+	return sum
 }
 
 func (t *task) restore(ctx context.Context, r *restorePoint, ops map[metadata.OperatorID]*metadata.Operator) error {
@@ -259,7 +296,8 @@ func (t *task) restore(ctx context.Context, r *restorePoint, ops map[metadata.Op
 			return err
 		}
 		if r != nil {
-			fs = t.local.Restore(ctx, r.snapshot.CheckpointID, fs)
+			t.restored = t.local.Restore(ctx, r.snapshot.CheckpointID, fs)
+			fs = t.restored
 		}
 	}
 	for i, op := range t.ops {
@@ -289,11 +327,14 @@ func (t *task) restore(ctx context.Context, r *restorePoint, ops map[metadata.Op
 
 // restoreChannels puts the records that were overtaken back into the channels.
 func (a *attempt) restoreChannels(ctx context.Context, r *restorePoint, ops map[metadata.OperatorID]*metadata.Operator) error {
-	files := backend.Files{FS: a.x.o.FS, Dir: r.dir}
 	for _, v := range a.plan.vertices {
 		saved := ops[v.head().id]
 		if saved == nil {
 			continue
+		}
+		files := backend.Files{FS: a.x.o.FS, Dir: r.dir}
+		if local := a.of[v][0].restored; local != nil {
+			files.FS = local // it has the copies of all subtasks
 		}
 		for _, s := range saved.Subtasks {
 			if s.State == nil {

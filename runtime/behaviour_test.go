@@ -428,6 +428,20 @@ func (f failingFS) Create(ctx context.Context, uri string, o storage.CreateOptio
 	return f.FS.Create(ctx, uri, o)
 }
 
+// backlog is a job whose slow part is behind an exchange, so that records queue there.
+func (b *bench) backlog() *Job {
+	j := NewJob("slow")
+	src := From(j, Op{UID: "clicks"}, b.l, clicks, SourceOptions[click]{})
+	keyed := KeyBy(src, serializer.ForString(), func(c click) string { return c.F0 })
+	counted := Process(keyed, Op{UID: "count"}, serializer.ForString(), func() Processor[string, click, string] { return &counter{} })
+	slow := Map(counted, Op{UID: "slow"}, serializer.ForString(), func(s string) (string, error) {
+		time.Sleep(time.Duration(b.delay.Load()))
+		return s, nil
+	})
+	Commit(slow, Op{UID: "sink"}, Files(FileOptions[string]{FS: b.fs, Dir: outDir, Append: appendLine}))
+	return j
+}
+
 // TestUnaligned: under backpressure an aligned checkpoint takes as long as the backlog, an unaligned one does not, and one with a timeout
 // begins to overtake. What it took along comes once.
 func TestUnaligned(t *testing.T) {
@@ -441,16 +455,7 @@ func TestUnaligned(t *testing.T) {
 				b.o.Checkpoints.AlignedTimeout = 50 * time.Millisecond
 			}
 			b.o.Restart = &FixedDelay{Attempts: 1, Delay: time.Second}
-			j := NewJob("slow")
-			src := From(j, Op{UID: "clicks"}, b.l, clicks, SourceOptions[click]{})
-			keyed := KeyBy(src, serializer.ForString(), func(c click) string { return c.F0 })
-			counted := Process(keyed, Op{UID: "count"}, serializer.ForString(), func() Processor[string, click, string] { return &counter{} })
-			slow := Map(counted, Op{UID: "slow"}, serializer.ForString(), func(s string) (string, error) {
-				time.Sleep(time.Duration(b.delay.Load()))
-				return s, nil
-			})
-			Commit(slow, Op{UID: "sink"}, Files(FileOptions[string]{FS: b.fs, Dir: outDir, Append: appendLine}))
-			x, err := Start(b.t.Context(), j, b.o)
+			x, err := Start(b.t.Context(), b.backlog(), b.o)
 			if err != nil {
 				b.t.Fatal(err)
 			}

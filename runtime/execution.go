@@ -14,6 +14,7 @@ import (
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/incremental"
+	"github.com/drey-state/drey/localrecovery"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/storage"
@@ -308,11 +309,15 @@ func (x *Execution) loop() {
 
 // cleanUp closes or deletes the checkpoints of a job that has ended.
 func (x *Execution) cleanUp() {
+	status := x.Status()
+	if x.o.Local != nil && status != StatusSuspended {
+		x.o.Local.Clean(func(id localrecovery.TaskID) bool { return id.Job != x.id })
+	}
 	if x.checkpoints == nil {
 		return
 	}
 	ctx := context.Background()
-	if !x.o.Checkpoints.Retention.keeps(x.Status()) {
+	if !x.o.Checkpoints.Retention.keeps(status) {
 		if err := x.checkpoints.Discard(ctx); err != nil {
 			x.log.Warn("checkpoints were not deleted", "error", err)
 		}

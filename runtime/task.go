@@ -24,6 +24,8 @@ type task struct {
 	gate    *gate // nil for a source
 	source  sourceOperator
 	local   *localrecovery.Task
+	// restored is where the state came from, if there are local copies.
+	restored *localrecovery.Restored
 
 	contexts []*operatorContext // of the operators, in the order of v.nodes
 	ops      []operator

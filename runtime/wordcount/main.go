@@ -112,7 +112,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }() // the server closes it, too
 	x, err := runtime.Start(ctx, job, f.o)
 	if err != nil {
 		return err
