@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/drey-state/drey/localrecovery"
 	"github.com/drey-state/drey/storage"
 	"github.com/drey-state/drey/storage/storagetest"
 )
@@ -109,6 +110,7 @@ func chaos(t *testing.T, random *rand.Rand) {
 	} else if !c.Unaligned {
 		c.MaxConcurrent = 1 + int(d.n(2))
 	}
+	copies := []int64{0, 4 << 10, 1 << 20}[d.n(3)] // bytes of memory for local copies; with few, most are left out
 	var delay atomic.Int64
 	slow := func() {
 		if d := delay.Load(); d > 0 {
@@ -135,6 +137,13 @@ func chaos(t *testing.T, random *rand.Rand) {
 		}})
 		o.FS = storage.Mux{"mem": slowFS{faulty, time.Duration(d.n(3)) * 10 * time.Millisecond, d.n}}
 		o.Parallelism = 1 + int(d.n(4))
+		if copies > 0 && (o.Local == nil || d.n(2) == 0) {
+			local, err := localrecovery.Open(localrecovery.Options{Memory: copies})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Local = local
+		}
 		ctx, crash := context.WithCancel(t.Context())
 		x, err := Start(ctx, counts(l, o.FS, slow), o)
 		if err != nil {
