@@ -152,6 +152,14 @@ func (p *Pending) Abort(ctx context.Context) error {
 	return nil
 }
 
+// Wrote says that a file was written for this checkpoint, and is not of an older one. Once the checkpoint has ended it may say false.
+func (p *Pending) Wrote(uri string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.files[storage.Key(uri)]
+	return f != nil && f.committed
+}
+
 // FS is the store through which all files of the checkpoint must be written, below Dir or SharedDir. It is that of the
 // options, but that nothing is overwritten, only what was written through it can be deleted, and all that creates fails once
 // the checkpoint has ended. It passes on [storage.Linker], [storage.Keeper] and [storage.Locator].

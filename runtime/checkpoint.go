@@ -107,8 +107,9 @@ type SubtaskStats struct {
 	Sync, Async time.Duration
 	// Acknowledged is when all was written.
 	Acknowledged time.Time
-	// StateSize is the bytes of the state, in files or in the metadata, with Channels, those of records in flight.
-	StateSize, Channels int64
+	// StateSize is the bytes of the state, in files or in the metadata, with Channels, those of records in flight. CheckpointedSize is those that
+	// were written, without what older checkpoints have.
+	StateSize, CheckpointedSize, Channels int64
 }
 
 type pendingCheckpoint struct {
@@ -365,7 +366,8 @@ func (c *coordinator) acknowledged(t *task, b *barrier, parts []*part, s taskSta
 	}
 	pc.stats.Channels += s.channels
 	pc.stats.Subtasks = append(pc.stats.Subtasks, SubtaskStats{
-		Vertex: t.v.id(), Subtask: t.subtask, StartDelay: s.delay, Alignment: s.alignment, Sync: s.sync, Async: s.async, Acknowledged: time.Now(), StateSize: s.state, Channels: s.channels,
+		Vertex: t.v.id(), Subtask: t.subtask, StartDelay: s.delay, Alignment: s.alignment, Sync: s.sync, Async: s.async, Acknowledged: time.Now(), StateSize: s.state, CheckpointedSize: s.written,
+		Channels: s.channels,
 	})
 	if len(pc.acked) == len(pc.attempt.tasks) {
 		c.complete(pc)

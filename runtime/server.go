@@ -466,7 +466,7 @@ func checkpointOf(x *Execution, c CheckpointStats, details bool) rest.Checkpoint
 			t.LatestAck = s.Acknowledged.UnixMilli()
 			t.Duration = max(t.Duration, s.Acknowledged.Sub(c.Trigger).Milliseconds())
 			t.StateSize += s.StateSize
-			t.CheckpointedSize += s.StateSize
+			t.CheckpointedSize += s.CheckpointedSize
 			t.PersistedData += s.Channels
 		}
 		switch {
@@ -529,14 +529,14 @@ func (s *Server) subtasks(x *Execution, r *http.Request) (int, any, error) {
 		ack, duration, delay := st.Acknowledged.UnixMilli(), st.Acknowledged.Sub(c.Trigger).Milliseconds(), st.StartDelay.Milliseconds()
 		unaligned, aborted := c.Unaligned, false
 		d.Subtasks = append(d.Subtasks, rest.SubtaskCheckpoint{
-			Class: "completed", Index: index, Status: "completed", Ack: &ack, Duration: &duration, CheckpointedSize: &st.StateSize, StateSize: &st.StateSize,
+			Class: "completed", Index: index, Status: "completed", Ack: &ack, Duration: &duration, CheckpointedSize: &st.CheckpointedSize, StateSize: &st.StateSize,
 			Checkpoint: &rest.CheckpointDuration{Sync: st.Sync.Milliseconds(), Async: st.Async.Milliseconds()},
 			Alignment:  &rest.Alignment{Persisted: st.Channels, Duration: st.Alignment.Milliseconds()}, StartDelay: &delay, Unaligned: &unaligned, Aborted: &aborted,
 		})
 	}
 	of := func(f func(SubtaskStats) int64) rest.Summary { return summary(done, f) }
 	sum := &rest.TaskCheckpointSummary{
-		CheckpointedSize: of(func(s SubtaskStats) int64 { return s.StateSize }), StateSize: of(func(s SubtaskStats) int64 { return s.StateSize }),
+		CheckpointedSize: of(func(s SubtaskStats) int64 { return s.CheckpointedSize }), StateSize: of(func(s SubtaskStats) int64 { return s.StateSize }),
 		Duration:   of(func(s SubtaskStats) int64 { return s.Acknowledged.Sub(c.Trigger).Milliseconds() }),
 		StartDelay: of(func(s SubtaskStats) int64 { return s.StartDelay.Milliseconds() }),
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/localrecovery"
 	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/storage"
 )
 
 // task is one subtask of a vertex: a goroutine. What others have for it comes as mail, or through its gate.
@@ -466,7 +467,7 @@ func (t *task) tell(id int64) {
 // taskStats is what a checkpoint cost a subtask.
 type taskStats struct {
 	delay, alignment, sync, async time.Duration
-	state, channels               int64 // bytes of all, and of records that were overtaken
+	state, written, channels      int64 // bytes of all, of what is new of it, and of records that were overtaken
 }
 
 // checkpoint takes part in a checkpoint: the barrier goes on, the state is taken hold of, and written by another goroutine.
@@ -512,7 +513,7 @@ func (t *task) checkpoint(b *barrier) error {
 		began := time.Now()
 		werr := err
 		if werr == nil {
-			werr = t.write(ctx, files, parts, k, &stats)
+			werr = t.write(ctx, files, b.pending, parts, k, &stats)
 		}
 		for _, p := range parts {
 			p.release()
@@ -575,7 +576,7 @@ func (t *task) hold(b *barrier) ([]*part, error) {
 }
 
 // write writes what is held.
-func (t *task) write(ctx context.Context, files *checkpointFiles, parts []*part, k *capture, stats *taskStats) error {
+func (t *task) write(ctx context.Context, files *checkpointFiles, pending *incremental.Pending, parts []*part, k *capture, stats *taskStats) error {
 	target := files.target
 	for _, p := range parts {
 		h, err := p.operator.Write(ctx, target)
@@ -605,24 +606,37 @@ func (t *task) write(ctx context.Context, files *checkpointFiles, parts []*part,
 		}
 	}
 	for _, p := range parts {
-		n, err := stateSize(p)
+		full, written, err := stateSize(p, target.Dir, pending)
 		if err != nil {
 			return err
 		}
-		stats.state += n
+		stats.state += full
+		stats.written += written
 	}
 	return nil
 }
 
-// stateSize is the size of what was written of an operator, in files or inline with its handles.
-func stateSize(p *part) (int64, error) {
+// stateSize is the size of the state of an operator in a checkpoint, in files or inline with its handles, and that of what was written for it.
+func stateSize(p *part, dir string, pending *incremental.Pending) (full, written int64, err error) {
 	s := &metadata.Snapshot{Version: metadata.Version4, Properties: metadata.NullProperties, Operators: []metadata.Operator{{
 		ID: p.id, Parallelism: 1, MaxParallelism: 1, Subtasks: []metadata.Subtask{{State: p.state}},
 	}}}
 	data, err := metadata.Encode(s)
-	n := int64(len(data))
+	full, written = int64(len(data)), int64(len(data))
+	seen := map[string]bool{}
 	for ref := range s.Refs() {
-		n += max(ref.Size, 0)
+		uri := ref.Path
+		if ref.Kind == metadata.RefRelative {
+			uri = storage.Join(dir, uri)
+		}
+		if seen[uri] { // handles of channels share a file
+			continue
+		}
+		seen[uri] = true
+		full += max(ref.Size, 0)
+		if pending.Wrote(uri) {
+			written += max(ref.Size, 0)
+		}
 	}
-	return n, err
+	return full, written, err
 }
