@@ -19,8 +19,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/drey-state/drey/incremental"
-	"github.com/drey-state/drey/localrecovery"
 	"github.com/drey-state/drey/runtime"
 	"github.com/drey-state/drey/storage"
 	"github.com/drey-state/drey/storage/s3"
@@ -36,6 +34,8 @@ count is there once, whatever happens to the job.
 Files and directories are paths or URIs (s3://bucket/text). The job can be asked for savepoints with drey or flink at the REST
 interface. After SIGTERM and SIGINT it goes on from its newest checkpoint when it is started again with the same --id.
 
+The configuration is Flink's: a config.yaml or flink-conf.yaml, and single keys with -D. What changes nothing here is logged.
+
 FLAGS
 `
 
@@ -50,12 +50,10 @@ func main() {
 
 // flags are the options of the command.
 type flags struct {
-	output, rest, backend, claim, endpoint string
-	pathStyle                              bool
-	rate                                   float64
-	window                                 time.Duration
-	local                                  []string
-	o                                      runtime.Options
+	output, rest, id, endpoint string
+	pathStyle                  bool
+	rate                       float64
+	window                     time.Duration
 }
 
 // lingerTime is how long the REST interface stays for those who are yet to be told how the job ended.
@@ -63,27 +61,22 @@ const lingerTime = 10 * time.Second
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	f := flags{}
+	var file string
+	var keys []string
 	set := pflag.NewFlagSet("wordcount", pflag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	set.SortFlags = false
 	set.StringVar(&f.output, "output", "", "`DIR` for the counts")
-	set.StringVar(&f.o.CheckpointDir, "checkpoints", "", "`DIR` of checkpoints; without it none are taken")
-	set.DurationVar(&f.o.Checkpoints.Interval, "interval", 10*time.Second, "`TIME` between checkpoints")
-	set.StringVar(&f.o.SavepointDir, "savepoints", "", "`DIR` of savepoints that are asked for without one")
-	set.StringVar(&f.o.Restore.Path, "from", "", "start from this `SAVEPOINT` or checkpoint")
-	set.StringVar(&f.claim, "claim-mode", "NO_CLAIM", "whose it is afterwards: NO_CLAIM, CLAIM or LEGACY")
-	set.BoolVar(&f.o.Restore.AllowNonRestored, "allow-non-restored", false, "pass over state of operators that the job does not have")
-	set.IntVar(&f.o.Parallelism, "parallelism", 1, "`NUMBER` of subtasks")
-	set.IntVar(&f.o.MaxParallelism, "max-parallelism", 0, "`NUMBER` of key groups; 0 for Flink's default")
-	set.StringVar(&f.backend, "backend", "heap", "where state is held: heap or pebble")
-	set.BoolVar(&f.o.Checkpoints.Incremental, "incremental", false, "checkpoints have only what is new")
-	set.BoolVar(&f.o.Checkpoints.Unaligned, "unaligned", false, "barriers overtake records")
-	set.IntVar(&f.o.Checkpoints.Retain, "retain", 1, "`NUMBER` of checkpoints that are kept")
-	set.BoolVar(&f.o.Checkpoints.KeepOnCancel, "keep", false, "keep them when the job is canceled or fails")
-	set.StringSliceVar(&f.local, "local", nil, "`DIR` for copies of checkpoints on this machine, to recover from")
-	set.StringVar(&f.o.ID, "id", "", "`ID` of the job, 32 hexadecimal digits, of one that was started before; without it a random one")
 	set.DurationVar(&f.window, "window", time.Minute, "`SIZE` of windows; 0 for none")
 	set.Float64Var(&f.rate, "rate", 0, "read this `NUMBER` of lines of each file in a second; 0 for no limit")
+	set.StringVar(&file, "config", "", "`FILE` of Flink's configuration, or the directory that it is in")
+	set.StringArrayVarP(&keys, "define", "D", nil, "set a `KEY=VALUE` of Flink's configuration; may be repeated")
+	// As of flink run, for keys that change from start to start.
+	set.StringP("from", "s", "", "start from this `SAVEPOINT` or checkpoint")
+	set.String("claim-mode", "", "`MODE`: whose it is afterwards: NO_CLAIM, CLAIM or LEGACY")
+	set.BoolP("allow-non-restored", "n", false, "pass over state of operators that the job does not have")
+	set.IntP("parallelism", "p", 1, "`NUMBER` of subtasks")
+	set.StringVar(&f.id, "id", "", "`ID` of the job, 32 hexadecimal digits, of one that was started before; without it a random one")
 	set.StringVar(&f.rest, "rest-address", "localhost:8081", "`HOST:PORT` of the REST interface")
 	set.StringVar(&f.endpoint, "s3-endpoint", "", "`URL` of an S3 server other than AWS")
 	set.BoolVar(&f.pathStyle, "s3-path-style", false, "put the bucket into the path, as most servers other than AWS need")
@@ -96,50 +89,80 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if set.NArg() == 0 || f.output == "" {
 		return errors.New("--output DIR and at least one FILE are needed; --help says more")
 	}
-	f.o.Logger = slog.New(slog.NewTextHandler(stderr, nil))
-	job, err := f.options(ctx, set.Args())
+	config := map[string]string{}
+	if file != "" {
+		if config, err = runtime.ReadConfig(file); err != nil {
+			return err
+		}
+	}
+	for _, k := range keys {
+		key, value, ok := strings.Cut(k, "=")
+		if !ok {
+			return fmt.Errorf("-D %s: want KEY=VALUE", k)
+		}
+		config[key] = value
+	}
+	set.Visit(func(flag *pflag.Flag) {
+		if key := flagKeys[flag.Name]; key != "" {
+			config[key] = flag.Value.String()
+		}
+	})
+	o, report, err := runtime.FromConfig(config)
 	if err != nil {
 		return err
 	}
-	if len(f.local) > 0 {
-		if f.o.Local, err = localrecovery.Open(localrecovery.Options{Roots: f.local, Logger: f.o.Logger}); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.o.Local.Close()) }()
+	o.ID = f.id
+	o.Logger = slog.New(slog.NewTextHandler(stderr, nil))
+	report.Log(o.Logger)
+	files := set.Args()
+	if o.FS, err = f.stores(ctx, slices.Concat([]*string{&f.output, &o.CheckpointDir, &o.SavepointDir, &o.Restore.Path}, pointers(files), pointers(report.LocalRoots))); err != nil {
+		return err
 	}
+	if o.Local, err = report.OpenLocal(o.Logger); err != nil {
+		return err
+	}
+	if o.Local != nil {
+		defer func() { err = errors.Join(err, o.Local.Close()) }()
+	}
+	var lines runtime.Input[string] = runtime.Lines{FS: o.FS, URIs: files}
+	if f.rate > 0 {
+		lines = paced[string]{lines, f.rate}
+	}
+	return serve(ctx, build(lines, o.FS, f.output, f.window), o, f.rest, stdout)
+}
 
-	listener, err := net.Listen("tcp", f.rest)
+// flagKeys are the keys of the configuration that flags stand for.
+var flagKeys = map[string]string{
+	"from": "execution.state-recovery.path", "claim-mode": "execution.state-recovery.claim-mode",
+	"allow-non-restored": "execution.state-recovery.ignore-unclaimed-state", "parallelism": "parallelism.default",
+}
+
+// serve runs a job to its end, with a REST interface.
+func serve(ctx context.Context, job *runtime.Job, o runtime.Options, address string, stdout io.Writer) error {
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = listener.Close() }() // the server closes it, too
-	x, err := runtime.Start(ctx, job, f.o)
+	x, err := runtime.Start(ctx, job, o)
 	if err != nil {
 		return err
 	}
-	server := &runtime.Server{FS: f.o.FS}
+	server := &runtime.Server{FS: o.FS}
 	server.Add(x)
 	h := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = h.Serve(listener) }()
 	if _, err := fmt.Fprintf(stdout, "job %s at http://%s\n", x.ID(), listener.Addr()); err != nil {
-		f.o.Logger.Warn("where the job is was not told", "error", err)
+		o.Logger.Warn("where the job is was not told", "error", err)
 	}
 
 	err = x.Wait(context.WithoutCancel(ctx))
-	if x.Status() == runtime.StatusSuspended {
-		err = nil // as it was told
-	}
-	// A second signal ends this.
 	late, cancel := context.WithTimeout(context.Background(), lingerTime)
 	defer cancel()
-	if x.Status() != runtime.StatusSuspended {
-		go func() {
-			select {
-			case <-ctx.Done():
-				cancel()
-			case <-late.Done():
-			}
-		}()
+	if x.Status() == runtime.StatusSuspended {
+		err = nil // as it was told
+	} else {
+		defer context.AfterFunc(ctx, cancel)() // nobody is waited for after a signal
 		server.Linger(late)
 	}
 	_ = h.Shutdown(late) // only connections that are slow
@@ -147,53 +170,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return errors.Join(err, werr)
 }
 
-// options completes the options of the job, and gives it.
-func (f *flags) options(ctx context.Context, files []string) (*runtime.Job, error) {
-	switch f.backend {
-	case "heap":
-	case "pebble":
-		f.o.Backend = runtime.BackendPebble
-	default:
-		return nil, fmt.Errorf("backend %q: heap or pebble", f.backend)
-	}
-	modes := map[string]incremental.ClaimMode{"NO_CLAIM": incremental.NoClaim, "CLAIM": incremental.Claim, "LEGACY": incremental.Legacy}
-	mode, ok := modes[strings.ToUpper(f.claim)]
-	if !ok {
-		return nil, fmt.Errorf("claim mode %q: NO_CLAIM, CLAIM or LEGACY", f.claim)
-	}
-	f.o.Restore.ClaimMode = mode
-	if f.o.CheckpointDir == "" {
-		f.o.Checkpoints.Interval = 0
-	}
+// stores makes the stores that URIs name, and absolute paths of those that are paths.
+func (f *flags) stores(ctx context.Context, uris []*string) (storage.FS, error) {
 	stores := storage.Mux{"file": storage.NewLocal(storage.LocalOptions{})}
-	for _, uri := range slices.Concat([]*string{&f.output, &f.o.CheckpointDir, &f.o.SavepointDir, &f.o.Restore.Path}, pointers(files), pointers(f.local)) {
-		switch storage.Scheme(*uri) {
-		case "s3":
-			if stores["s3"] != nil {
-				continue
-			}
-			store, err := s3.New(ctx, s3.Options{Endpoint: f.endpoint, PathStyle: f.pathStyle})
-			if err != nil {
-				return nil, err
-			}
-			stores["s3"] = store
-		case "file":
-			if scheme, _, _ := storage.Split(*uri); scheme != "" || *uri == "" {
-				continue
-			}
+	for _, uri := range uris {
+		switch scheme, _, _ := storage.Split(*uri); {
+		case *uri == "":
+		case scheme == "":
 			path, err := filepath.Abs(*uri)
 			if err != nil {
 				return nil, err
 			}
 			*uri = path
+		case storage.Scheme(*uri) == "s3" && stores["s3"] == nil:
+			store, err := s3.New(ctx, s3.Options{Endpoint: f.endpoint, PathStyle: f.pathStyle})
+			if err != nil {
+				return nil, err
+			}
+			stores["s3"] = store
 		}
 	}
-	f.o.FS = stores
-	var lines runtime.Input[string] = runtime.Lines{FS: stores, URIs: files}
-	if f.rate > 0 {
-		lines = paced[string]{lines, f.rate}
-	}
-	return build(lines, stores, f.output, f.window), nil
+	return stores, nil
 }
 
 func pointers(s []string) []*string {

@@ -3,10 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,9 +21,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/drey-state/drey/runtime"
+	"github.com/drey-state/drey/storage"
+	"github.com/drey-state/drey/storage/s3"
 )
 
 func TestMain(m *testing.M) {
@@ -53,6 +59,8 @@ var drey = sync.OnceValues(func() (string, error) {
 
 // TestScript runs the transcripts in testdata/script against jobs that run. Besides the commands of testscript there are
 //
+//	s3                          start a store with a bucket "bucket" at $S3
+//	fetch URI DIR               copy the files below a directory of that bucket
 //	text FILE FROM N            write N lines, a second apart
 //	start ARGS...               start the job, and wait until $URL answers; $JOB is its id
 //	fails ARGS...               start the job, which must fail
@@ -61,6 +69,7 @@ var drey = sync.OnceValues(func() (string, error) {
 //	status CODE PROGRAM ARGS... run and demand an exit code
 //	until PROGRAM ARGS... REGEX run until the output matches
 //	savepoint NAME              $NAME is the path that drey has told
+//	newest NAME PATTERN         $NAME is the path of the file that was written last
 //	log REGEX                   the log of the job, or of those before it, matches
 //	counted OUT FILE...         OUT has each count of the words of the files once
 //	partly OUT FILE...          OUT has some of these counts, and none twice
@@ -69,23 +78,55 @@ func TestScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for name, value := range environment {
+		t.Setenv(name, value)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
-			e.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+			for name, value := range environment {
+				e.Setenv(name, value)
+			}
 			e.Setenv("HOME", e.WorkDir)
 			e.Values[jobKey{}] = &process{}
 			e.Defer(func() { e.Values[jobKey{}].(*process).kill() })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"text": scriptText, "start": scriptStart, "fails": scriptFails, "end": scriptEnd, "crash": scriptCrash, "term": scriptTerm, "status": scriptStatus,
-			"until": scriptUntil, "savepoint": scriptSavepoint, "log": scriptLog, "counted": scriptCounted, "partly": scriptPartly,
+			"s3": scriptS3, "fetch": scriptFetch, "text": scriptText, "start": scriptStart, "fails": scriptFails, "end": scriptEnd, "crash": scriptCrash, "term": scriptTerm, "status": scriptStatus,
+			"until": scriptUntil, "savepoint": scriptSavepoint, "newest": scriptNewest, "log": scriptLog, "counted": scriptCounted, "partly": scriptPartly,
 		},
 	})
+}
+
+// environment has no credentials of the machine.
+var environment = map[string]string{"AWS_EC2_METADATA_DISABLED": "true", "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "thing", "AWS_REGION": "us-east-1", "AWS_PROFILE": ""}
+
+func scriptS3(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 0, "s3")
+	store := s3mem.New()
+	ts.Check(store.CreateBucket("bucket"))
+	server := httptest.NewServer(gofakes3.New(store).Server())
+	ts.Defer(server.Close)
+	ts.Setenv("S3", server.URL)
+}
+
+func scriptFetch(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 2, "fetch URI DIR")
+	ctx := context.Background()
+	store, err := s3.New(ctx, s3.Options{Endpoint: ts.Getenv("S3"), PathStyle: true})
+	ts.Check(err)
+	for info, err := range store.List(ctx, args[0]) {
+		ts.Check(err)
+		data, err := storage.ReadAll(ctx, store, info.URI, 1<<20)
+		ts.Check(err)
+		name := filepath.Join(ts.MkAbs(args[1]), strings.TrimPrefix(info.URI, args[0]))
+		ts.Check(os.MkdirAll(filepath.Dir(name), 0o777))
+		ts.Check(os.WriteFile(name, data, 0o666))
+	}
 }
 
 type jobKey struct{}
@@ -234,6 +275,24 @@ func scriptSavepoint(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("no savepoint was told")
+}
+
+func scriptNewest(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 2, "newest NAME PATTERN")
+	names, err := filepath.Glob(ts.MkAbs(args[1]))
+	ts.Check(err)
+	var last time.Time
+	for _, name := range names {
+		info, err := os.Stat(name)
+		ts.Check(err)
+		if info.ModTime().After(last) {
+			last = info.ModTime()
+			ts.Setenv(args[0], name)
+		}
+	}
+	if last.IsZero() {
+		ts.Fatalf("there is no %s", args[1])
+	}
 }
 
 func scriptLog(ts *testscript.TestScript, neg bool, args []string) {
