@@ -65,10 +65,11 @@ type Execution struct {
 	done chan struct{}
 	err  error // set before done is closed
 
-	// status is written by the goroutine of the execution under the lock of inbox.
+	// These are written by the goroutine of the execution under the lock of inbox.
 	status           Status
 	started, changed time.Time
 	since            map[Status]time.Time
+	up               bool      // all tasks of the attempt run
 	vertices         []*vertex // of the plan
 
 	// Of the goroutine of the execution:
@@ -329,7 +330,7 @@ func (x *Execution) cleanUp() {
 
 func (x *Execution) setStatus(s Status) {
 	x.inbox.Lock()
-	x.status, x.changed = s, time.Now()
+	x.status, x.changed, x.up = s, time.Now(), false
 	x.since[s] = x.changed
 	x.inbox.Unlock()
 	x.log.Info("job", "status", s)
@@ -431,6 +432,9 @@ func (x *Execution) older(cause error) bool {
 // taskRunning is told that a task begins.
 func (x *Execution) taskRunning(a *attempt) {
 	if a.started++; a == x.attempt && a.started == len(a.tasks) && x.end == nil {
+		x.inbox.Lock()
+		x.up = true
+		x.inbox.Unlock()
 		x.c.start(a)
 	}
 }

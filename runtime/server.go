@@ -245,11 +245,18 @@ func (x *Execution) tasks() rest.TaskCounts {
 	for _, v := range x.vertices {
 		n += v.parallelism
 	}
+	x.inbox.Lock()
+	status, up := x.status, x.up
+	x.inbox.Unlock()
 	c := rest.TaskCounts{Total: n}
+	running := &c.Initializing
+	if up {
+		running = &c.Running
+	}
 	*map[Status]*int{
-		StatusCreated: &c.Deploying, StatusRunning: &c.Running, StatusFailing: &c.Canceling, StatusRestarting: &c.Scheduled, StatusCanceling: &c.Canceling,
+		StatusCreated: &c.Deploying, StatusRunning: running, StatusFailing: &c.Canceling, StatusRestarting: &c.Scheduled, StatusCanceling: &c.Canceling,
 		StatusCanceled: &c.Canceled, StatusFailed: &c.Failed, StatusFinished: &c.Finished, StatusSuspended: &c.Canceled,
-	}[x.Status()] = n
+	}[status] = n
 	return c
 }
 

@@ -38,7 +38,7 @@ func served(t *testing.T, o Options) (*Execution, *rest.Client, storage.FS) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for x.Status() != StatusRunning {
+	for x.tasks().Running == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	return x, c, fs
@@ -216,6 +216,45 @@ func TestLinger(t *testing.T) {
 		s.Linger(ctx)
 		if ctx.Err() == nil {
 			b.t.Error("nobody was told of the disposal")
+		}
+	})
+}
+
+// heldInput is an input that is opened when it may be.
+type heldInput struct {
+	*Log[click]
+	may chan struct{}
+}
+
+func (h heldInput) Partitions(ctx context.Context) ([]string, error) {
+	<-h.may
+	return h.Log.Partitions(ctx)
+}
+
+// TestInitializing: a task counts as running when it can take part in a savepoint.
+func TestInitializing(t *testing.T) {
+	in(t, 100, func(b *bench) {
+		may := make(chan struct{})
+		j := NewJob("held")
+		ForEach(From(j, Op{UID: "clicks"}, heldInput{b.l, may}, clicks, SourceOptions[click]{}), Op{UID: "out"}, func(Record[click]) error { return nil })
+		x, err := Start(b.t.Context(), j, b.o)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		synctest.Wait()
+		if c := x.tasks(); x.Status() != StatusRunning || c.Initializing != 2 || c.Running != 0 {
+			b.t.Errorf("%s, %+v", x.Status(), c)
+		}
+		if _, err := x.Savepoint(b.t.Context(), "", SavepointOptions{}); !errors.Is(err, ErrNotRunning) {
+			b.t.Errorf("%v", err)
+		}
+		close(may)
+		synctest.Wait()
+		if c := x.tasks(); c.Initializing != 0 || c.Running != 2 {
+			b.t.Errorf("%+v", c)
+		}
+		if _, err := x.Stop(b.t.Context(), "", SavepointOptions{}); err != nil {
+			b.t.Error(err)
 		}
 	})
 }

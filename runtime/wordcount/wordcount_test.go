@@ -67,6 +67,7 @@ var drey = sync.OnceValues(func() (string, error) {
 //	end STATUS                  wait until it has ended, in that status
 //	crash, term                 kill the process, or tell it to end
 //	status CODE PROGRAM ARGS... run and demand an exit code
+//	running                     wait until all its tasks run
 //	until PROGRAM ARGS... REGEX run until the output matches
 //	savepoint NAME              $NAME is the path that drey has told
 //	newest NAME PATTERN         $NAME is the path of the file that was written last
@@ -97,7 +98,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"s3": scriptS3, "fetch": scriptFetch, "text": scriptText, "start": scriptStart, "fails": scriptFails, "end": scriptEnd, "crash": scriptCrash, "term": scriptTerm, "status": scriptStatus,
-			"until": scriptUntil, "savepoint": scriptSavepoint, "newest": scriptNewest, "log": scriptLog, "counted": scriptCounted, "partly": scriptPartly,
+			"until": scriptUntil, "running": scriptRunning, "savepoint": scriptSavepoint, "newest": scriptNewest, "log": scriptLog, "counted": scriptCounted, "partly": scriptPartly,
 		},
 	})
 }
@@ -264,6 +265,11 @@ func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s never came in\n%s", args[last], ts.ReadFile("stdout"))
 		}
 	}
+}
+
+func scriptRunning(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 0, "running")
+	scriptUntil(ts, false, []string{"drey", "list", "-m", ts.Getenv("URL"), " RUNNING .* [1-9][0-9]* of "})
 }
 
 func scriptSavepoint(ts *testscript.TestScript, neg bool, args []string) {
