@@ -469,6 +469,18 @@ func TestUnaligned(t *testing.T) {
 			if (s.Channels > 0) != (mode != "aligned") || s.Unaligned != (mode != "aligned") {
 				b.t.Errorf("%s: %d bytes in flight, unaligned %v", mode, s.Channels, s.Unaligned)
 			}
+			var channels int64
+			var longest time.Duration // until a subtask behind the backlog began
+			for _, t := range s.Subtasks {
+				began := t.StartDelay + t.Alignment
+				if t.StartDelay < 0 || t.Alignment < 0 || began+t.Sync+t.Async > t.Acknowledged.Sub(s.Trigger) {
+					b.t.Errorf("%s: %+v, triggered at %s", mode, t, s.Trigger)
+				}
+				channels, longest = channels+t.Channels, max(longest, began)
+			}
+			if channels != s.Channels || longest > s.Duration || longest < s.Duration*9/10 {
+				b.t.Errorf("%s: %d bytes in flight of all subtasks, and %d; the last began after %v of %v", mode, channels, s.Channels, longest, s.Duration)
+			}
 			x.kill(func(n int) int { return n - 1 })
 			time.Sleep(1500 * time.Millisecond)
 			b.delay.Store(0)

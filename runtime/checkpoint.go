@@ -332,6 +332,8 @@ var (
 	ErrTimeout = errors.New("the checkpoint took longer than its timeout")
 	// ErrNotRunning says that not all tasks of the job run.
 	ErrNotRunning = errors.New("not all tasks of the job are running")
+	// ErrStopping says that the job is being stopped with a savepoint, so that there is no other one.
+	ErrStopping = errors.New("the job is being stopped with a savepoint")
 	// ErrNoDirectory says that a savepoint has nowhere to go.
 	ErrNoDirectory = errors.New("no directory for the savepoint: name one, or set execution.checkpointing.savepoint-dir (SavepointDir)")
 )
@@ -675,7 +677,7 @@ func (x *Execution) savepoint(ctx context.Context, root string, o SavepointOptio
 		case x.c.attempt == nil:
 			s.done(Savepoint{}, ErrNotRunning)
 		case x.c.stopped != nil:
-			s.done(Savepoint{}, errors.New("the job is being stopped"))
+			s.done(Savepoint{}, ErrStopping)
 		case x.c.final:
 			s.done(Savepoint{}, errors.New("the job is about to finish"))
 		default:
@@ -684,7 +686,7 @@ func (x *Execution) savepoint(ctx context.Context, root string, o SavepointOptio
 				// Checkpoints that end after it would be of no use.
 				for _, id := range slices.Sorted(maps.Keys(x.c.pending)) {
 					if pc := x.c.pending[id]; pc.savepoint == nil && !pc.writing {
-						x.c.abort(pc, errors.New("the job is being stopped with a savepoint"), false)
+						x.c.abort(pc, ErrStopping, false)
 					}
 				}
 			}

@@ -578,12 +578,23 @@ func (s *Server) begin(job, trigger string, f func(ctx context.Context) (string,
 			defer s.mu.Unlock()
 			op.done, op.result.Location = true, location
 			if err != nil {
-				text := "org.apache.flink.util.FlinkException: " + err.Error()
-				op.result = rest.OperationResult{Failure: &rest.Failure{Class: "org.apache.flink.util.FlinkException", StackTrace: text}}
+				op.result = rest.OperationResult{Failure: failure(err)}
 			}
 		}()
 	}
 	return http.StatusAccepted, rest.Trigger{ID: trigger}, nil
+}
+
+// failure tells an error with the words by which clients of Flink know what to do.
+func failure(err error) *rest.Failure {
+	class, text := "org.apache.flink.util.FlinkException", err.Error()
+	switch {
+	case errors.Is(err, ErrNotRunning):
+		class, text = "org.apache.flink.runtime.checkpoint.CheckpointException", "Not all required tasks are currently running."
+	case errors.Is(err, ErrStopping):
+		class, text = "org.apache.flink.runtime.checkpoint.CheckpointException", "Checkpoint Coordinator is suspending."
+	}
+	return &rest.Failure{Class: class, StackTrace: class + ": " + text}
 }
 
 // asked tells of an operation.

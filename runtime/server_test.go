@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http/httptest"
 	"strings"
@@ -248,12 +249,70 @@ func TestInitializing(t *testing.T) {
 		if _, err := x.Savepoint(b.t.Context(), "", SavepointOptions{}); !errors.Is(err, ErrNotRunning) {
 			b.t.Errorf("%v", err)
 		}
+		if err := asksForSavepoint(b.t, x); !errors.Is(err, rest.ErrNotReady) {
+			b.t.Errorf("by REST: %v", err)
+		}
 		close(may)
 		synctest.Wait()
 		if c := x.tasks(); c.Initializing != 0 || c.Running != 2 {
 			b.t.Errorf("%+v", c)
 		}
 		if _, err := x.Stop(b.t.Context(), "", SavepointOptions{}); err != nil {
+			b.t.Error(err)
+		}
+	})
+}
+
+// asksForSavepoint asks a server of the job for a savepoint and gives what became of it.
+func asksForSavepoint(t *testing.T, x *Execution) error {
+	t.Helper()
+	s := &Server{}
+	s.Add(x)
+	const trigger = "00000000000000000000000000000001"
+	s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "POST", "/jobs/"+x.ID()+"/savepoints", strings.NewReader(`{"triggerId":"`+trigger+`"}`)))
+	for {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/jobs/"+x.ID()+"/savepoints/"+trigger, nil))
+		var op rest.Operation
+		if err := json.Unmarshal(w.Body.Bytes(), &op); err != nil {
+			t.Fatal(err)
+		}
+		if _, done, err := op.Done(); done || err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// slowMetadata is a store in which it takes a second to write metadata.
+type slowMetadata struct{ storage.FS }
+
+func (f slowMetadata) Create(ctx context.Context, uri string, o storage.CreateOptions) (storage.Writer, error) {
+	if storage.Base(uri) == metadata.FileName {
+		time.Sleep(time.Second)
+	}
+	return f.FS.Create(ctx, uri, o)
+}
+
+// TestStopping: while a job is being stopped there is no other savepoint.
+func TestStopping(t *testing.T) {
+	in(t, 100, func(b *bench) {
+		b.o.FS = slowMetadata{b.fs}
+		x := b.start()
+		time.Sleep(10 * time.Millisecond)
+		stopped := make(chan error)
+		go func() {
+			_, err := x.Stop(b.t.Context(), "", SavepointOptions{})
+			stopped <- err
+		}()
+		time.Sleep(100 * time.Millisecond)
+		if _, err := x.Savepoint(b.t.Context(), "", SavepointOptions{}); !errors.Is(err, ErrStopping) {
+			b.t.Errorf("%v", err)
+		}
+		if err := asksForSavepoint(b.t, x); !errors.Is(err, rest.ErrInProgress) {
+			b.t.Errorf("by REST: %v", err)
+		}
+		if err := <-stopped; err != nil {
 			b.t.Error(err)
 		}
 	})
