@@ -290,6 +290,7 @@ func (t *task) restore(ctx context.Context, r *restorePoint, ops map[metadata.Op
 	x := t.run.x
 	fs := x.o.FS
 	if x.o.Local != nil {
+		// All slots are of this process, so that it makes no difference in which one a copy is: localrecovery.Assign is for several.
 		var err error
 		t.local, err = x.o.Local.Task(localrecovery.TaskID{Allocation: fmt.Sprintf("slot-%d", t.subtask), Job: x.id, Vertex: t.v.id(), Subtask: t.subtask})
 		if err != nil {

@@ -2,12 +2,14 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,6 +238,50 @@ func TestLocalUnfinished(t *testing.T) {
 			b.t.Error(err)
 		}
 	})
+}
+
+// TestLocalAborted: the copies of a checkpoint that failed go, and the job with its older ones goes on.
+func TestLocalAborted(t *testing.T) {
+	in(t, 2000, func(b *bench) {
+		dir := filepath.Join(t.TempDir(), "local")
+		s := b.local(dir, BackendHeap, false)
+		failing := &failsLater{FS: b.fs}
+		b.o.FS, b.o.Checkpoints.Tolerable = failing, 1000
+		b.delay.Store(int64(time.Millisecond))
+		x := b.start()
+		time.Sleep(250 * time.Millisecond)
+		failing.now.Store(true)
+		time.Sleep(500 * time.Millisecond)
+		want := fmt.Sprint("chk_", newest(b, x))
+		for chk := range localFiles(b.t, dir) {
+			if chk != want {
+				b.t.Errorf("a copy of %s is left, the newest checkpoint is %s", chk, want)
+			}
+		}
+		x.kill(func(int) int { return 0 })
+		time.Sleep(1500 * time.Millisecond)
+		if got := b.restored(x); got.LocalFiles == 0 || got.RemoteFiles != 0 {
+			b.t.Errorf("%+v", got)
+		}
+		failing.now.Store(false)
+		b.finish(x)
+		if err := s.Close(); err != nil {
+			b.t.Error(err)
+		}
+	})
+}
+
+// failsLater is a store into which no metadata can be written from some time on.
+type failsLater struct {
+	storage.FS
+	now atomic.Bool
+}
+
+func (f *failsLater) Create(ctx context.Context, uri string, o storage.CreateOptions) (storage.Writer, error) {
+	if f.now.Load() {
+		return failingFS{f.FS}.Create(ctx, uri, o)
+	}
+	return f.FS.Create(ctx, uri, o)
 }
 
 // TestLocalMemory keeps the copies in memory, with records in flight: nothing but metadata is read from the store.

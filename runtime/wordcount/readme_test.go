@@ -73,7 +73,7 @@ var vary = []struct {
 	{regexp.MustCompile(`savepoint-[0-9a-f]{6}-[0-9a-f]{12}`), "savepoint-ID"},
 	{regexp.MustCompile(`http://(localhost|127\.0\.0\.1):[0-9]+`), "URL"},
 	{regexp.MustCompile(`20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z {2}`), "TIME "},
-	{regexp.MustCompile(`RUNNING +TIME +[0-9]+ s`), "RUNNING TIME AGE"},
+	{regexp.MustCompile(`RUNNING +TIME +[0-9]+ (s|min)`), "RUNNING TIME AGE"},
 	{regexp.MustCompile(`[0-9.]+ (B|KiB)\b`), "SIZE"},
 	{regexp.MustCompile(`"value":[0-9]+`), `"value":N`},
 	{regexp.MustCompile(` +`), " "},
