@@ -121,6 +121,29 @@ func TestSavepointDirectory(t *testing.T) {
 	})
 }
 
+// TestSavepointOnly: a job with no directory at all takes savepoints in those that it is told.
+func TestSavepointOnly(t *testing.T) {
+	in(t, 500, func(b *bench) {
+		b.o.CheckpointDir, b.o.SavepointDir, b.o.Checkpoints = "", "", CheckpointOptions{}
+		b.o.Restart = &FixedDelay{Attempts: 1, Delay: time.Second}
+		b.delay.Store(int64(time.Millisecond))
+		x := b.start()
+		time.Sleep(10 * time.Millisecond)
+		first, err := x.Savepoint(b.t.Context(), "mem:///a", SavepointOptions{})
+		if err != nil || !b.exists(first.Path) {
+			b.t.Fatalf("%+v, %v", first, err)
+		}
+		x.kill(func(int) int { return 0 })
+		time.Sleep(1100 * time.Millisecond) // it is at its start again: a savepoint is no checkpoint
+		second, err := x.Stop(b.t.Context(), "mem:///b", SavepointOptions{})
+		if err != nil || !b.exists(second.Path) || second.ID <= first.ID {
+			b.t.Fatalf("%+v, %v", second, err)
+		}
+		b.o.Restore.Path = second.Path
+		b.finish(b.start())
+	})
+}
+
 // TestResume stops a job with a savepoint and goes on from its directory, and from its metadata file, at another parallelism.
 func TestResume(t *testing.T) {
 	for _, format := range []backend.Format{backend.FormatCanonical, backend.FormatRocksDB} {

@@ -646,6 +646,26 @@ func (x *Execution) savepointDir(root string) (string, error) {
 	return storage.Join(root, "savepoint-"+x.id[:6]+"-"+hex.EncodeToString(r[:])), nil
 }
 
+// openForSavepoints makes a job that has no directory of its own, and was restored from nothing, able to take savepoints.
+func (x *Execution) openForSavepoints(ctx context.Context, root string) error {
+	open := false
+	if err := x.ask(ctx, func() { open = x.checkpoints != nil }); err != nil || open {
+		return err
+	}
+	if x.o.FS == nil {
+		return errors.New("no storage (FS) for savepoints")
+	}
+	c, err := x.openCheckpoints(ctx, storage.Join(root, ".job-"+x.id), nil)
+	if err != nil {
+		return err
+	}
+	return x.ask(ctx, func() {
+		if x.checkpoints == nil {
+			x.checkpoints = c
+		}
+	})
+}
+
 // savepoint takes a savepoint and waits for it.
 func (x *Execution) savepoint(ctx context.Context, root string, o SavepointOptions, stop bool) (Savepoint, error) {
 	if o.Format != backend.FormatCanonical && o.Format != backend.FormatRocksDB {
@@ -658,8 +678,8 @@ func (x *Execution) savepoint(ctx context.Context, root string, o SavepointOptio
 	if err != nil {
 		return Savepoint{}, err
 	}
-	if x.checkpoints == nil {
-		return Savepoint{}, errors.New("the job has no directory for checkpoints or savepoints: set execution.checkpointing.dir or execution.checkpointing.savepoint-dir")
+	if err := x.openForSavepoints(ctx, storage.Dir(dir)); err != nil {
+		return Savepoint{}, err
 	}
 	type answer struct {
 		s   Savepoint

@@ -177,13 +177,8 @@ func (x *Execution) recover(ctx context.Context) error {
 		}
 		claimed = []string{r.Path}
 	}
-	open := func(claimed []string) (err error) {
-		x.checkpoints, err = incremental.OpenCheckpoints(ctx, incremental.CheckpointsOptions{
-			FS: x.o.FS, Dir: dir, Retain: x.o.Checkpoints.Retain, RebaseEvery: x.o.Checkpoints.RebaseEvery, Claimed: claimed, Logger: x.log,
-		})
-		return err
-	}
-	if err := open(nil); err != nil {
+	var err error
+	if x.checkpoints, err = x.openCheckpoints(ctx, dir, nil); err != nil {
 		return err
 	}
 	if latest, ok := x.checkpoints.Latest(); ok {
@@ -191,12 +186,11 @@ func (x *Execution) recover(ctx context.Context) error {
 			if err := x.checkpoints.Close(ctx); err != nil {
 				return err
 			}
-			if err := open(claimed); err != nil {
+			if x.checkpoints, err = x.openCheckpoints(ctx, dir, claimed); err != nil {
 				return err
 			}
 		}
 		x.log.Info("the job goes on from its newest checkpoint", "checkpoint", latest.ID)
-		var err error
 		x.point, err = x.latest(ctx)
 		return err
 	}
@@ -210,6 +204,13 @@ func (x *Execution) recover(ctx context.Context) error {
 	latest, _ := x.checkpoints.Latest()
 	x.point = &restorePoint{snapshot: s, uri: latest.URI, dir: latest.Dir}
 	return nil
+}
+
+// openCheckpoints opens the directory of the job, which need not be there if it takes no checkpoints.
+func (x *Execution) openCheckpoints(ctx context.Context, dir string, claimed []string) (*incremental.Checkpoints, error) {
+	return incremental.OpenCheckpoints(ctx, incremental.CheckpointsOptions{
+		FS: x.o.FS, Dir: dir, Retain: x.o.Checkpoints.Retain, RebaseEvery: x.o.Checkpoints.RebaseEvery, Claimed: claimed, Logger: x.log,
+	})
 }
 
 func (x *Execution) savepointRoot() string {
@@ -505,12 +506,12 @@ func (x *Execution) restore() {
 		return
 	}
 	x.work.Add(1)
+	checkpoints, point := x.checkpoints, x.point
 	go func() {
 		defer x.work.Done()
-		point := x.point
 		var err error
-		if x.checkpoints != nil {
-			if err = x.checkpoints.Settle(x.ctx); err == nil {
+		if checkpoints != nil {
+			if err = checkpoints.Settle(x.ctx); err == nil {
 				point, err = x.latest(x.ctx)
 			}
 		}
