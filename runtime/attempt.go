@@ -34,6 +34,7 @@ type attempt struct {
 	started  int
 	finished int
 	endedN   int
+	cleaned  bool // cleanLocal was called
 }
 
 // restorePoint is what an attempt restores.
@@ -250,25 +251,25 @@ func (a *attempt) restore(r *restorePoint) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	a.settleLocal(r)
+	a.tellLocal(r)
 	return nil
 }
 
-// settleLocal says what was restored from local copies, and removes those of tasks that the job has no more.
-func (a *attempt) settleLocal(r *restorePoint) {
-	local := a.x.o.Local
-	if local == nil {
-		return
-	}
-	if r != nil {
+// tellLocal says what was restored from local copies.
+func (a *attempt) tellLocal(r *restorePoint) {
+	if a.x.o.Local != nil && r != nil {
 		s := a.localStats()
 		a.x.log.Info("state restored", "checkpoint", r.snapshot.CheckpointID, "localFiles", s.LocalFiles, "localBytes", s.LocalBytes, "remoteFiles", s.RemoteFiles, "remoteBytes", s.RemoteBytes)
 	}
+}
+
+// cleanLocal removes the copies of subtasks that there were at another parallelism. Until a checkpoint has completed a restart needs them.
+func (a *attempt) cleanLocal() {
 	live := map[localrecovery.TaskID]bool{}
 	for _, t := range a.tasks {
 		live[t.local.ID()] = true
 	}
-	local.Clean(func(id localrecovery.TaskID) bool { return id.Job != a.x.id || live[id] })
+	a.x.o.Local.Clean(func(id localrecovery.TaskID) bool { return id.Job != a.x.id || live[id] })
 }
 
 // localStats says where the state of all tasks came from.

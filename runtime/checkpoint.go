@@ -427,6 +427,10 @@ func (c *coordinator) completed(pc *pendingCheckpoint, s *metadata.Snapshot, d i
 		}
 	}
 	if c.attempt == pc.attempt && c.attempt != nil {
+		if a := c.attempt; c.x.o.Local != nil && !a.cleaned {
+			a.cleaned = true
+			c.x.work.Go(a.cleanLocal)
+		}
 		for _, t := range pc.attempt.tasks {
 			t.post(func() error { return t.complete(d.ID, false) })
 			if pc.final {

@@ -196,10 +196,21 @@ func TestLocalRescale(t *testing.T) {
 				s = b.local(dir, backend, false)
 				b.o.Parallelism = p
 				x = b.start()
-				got := b.restored(x)
-				if got.LocalFiles == 0 || got.RemoteFiles != 0 {
-					b.t.Errorf("2 -> %d subtasks: %+v", p, got)
+				for range 2 { // the second time after a failure, and no checkpoint has completed meanwhile
+					got := b.restored(x)
+					if got.LocalFiles == 0 || got.RemoteFiles != 0 {
+						b.t.Errorf("2 -> %d subtasks: %+v", p, got)
+					}
+					point := newest(b, x)
+					time.Sleep(10 * time.Millisecond)
+					x.kill(func(int) int { return 0 })
+					time.Sleep(500 * time.Millisecond)
+					if x.Status() != StatusRestarting || newest(b, x) != point {
+						b.t.Fatalf("%s, checkpoint %d was %d", x.Status(), newest(b, x), point)
+					}
 				}
+				b.restored(x)
+				time.Sleep(150 * time.Millisecond)
 				for _, id := range s.Tasks() {
 					if id.Subtask >= p {
 						b.t.Errorf("2 -> %d subtasks: %s has a copy still", p, id)
