@@ -418,6 +418,14 @@ func (a *attempt) start() {
 	}
 }
 
+// end has all tasks end after the record at hand.
+func (a *attempt) end() {
+	a.cancel()
+	for _, t := range a.tasks {
+		t.attend()
+	}
+}
+
 // drop closes tasks that were never run.
 func (a *attempt) drop() {
 	a.cancel()

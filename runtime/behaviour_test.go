@@ -427,6 +427,23 @@ func TestOlder(t *testing.T) {
 	})
 }
 
+// TestCancelSoon: a job ends after the record at hand, not after all that the task has taken from its input.
+func TestCancelSoon(t *testing.T) {
+	in(t, 3000, func(b *bench) {
+		b.delay.Store(int64(time.Second))
+		b.o.Checkpoints.Interval = time.Hour // a checkpoint interrupts, too
+		x := b.start()
+		time.Sleep(1500 * time.Millisecond)
+		began := time.Now()
+		if err := x.Cancel(b.t.Context()); err != nil {
+			b.t.Fatal(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			b.t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // TestTolerable fails the job when one checkpoint too many has failed.
 func TestTolerable(t *testing.T) {
 	in(t, 300, func(b *bench) {

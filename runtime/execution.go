@@ -546,7 +546,7 @@ func (x *Execution) whenEnded(f func()) {
 		x.attemptEnded()
 		return
 	}
-	x.attempt.cancel()
+	x.attempt.end()
 }
 
 // finish ends the job.
