@@ -95,6 +95,7 @@ func (x *Execution) newAttempt(ctx context.Context, number int, r *restorePoint)
 	}
 	for _, t := range a.tasks {
 		t.build()
+		x.metrics.of(t)
 	}
 	return a, nil
 }

@@ -728,6 +728,55 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
+// TestWaiting: what is before a slow task is under backpressure, and what is behind its input is idle when that is empty.
+func TestWaiting(t *testing.T) {
+	in(t, 3000, func(b *bench) {
+		registry := prometheus.NewRegistry()
+		b.o.Registerer = registry
+		b.delay.Store(int64(time.Millisecond))
+		x, err := Start(b.t.Context(), b.backlog(), b.o)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		waited := func() map[string]float64 {
+			families, err := registry.Gather()
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			seconds := map[string]float64{}
+			for _, f := range families {
+				for _, m := range f.GetMetric() {
+					if name := f.GetName(); strings.HasPrefix(name, "drey_job_task_") {
+						for _, v := range x.vertices {
+							if m.GetLabel()[len(m.GetLabel())-1].GetValue() == v.id() {
+								seconds[v.head().UID+" "+name] += m.GetCounter().GetValue() / float64(v.parallelism)
+							}
+						}
+					}
+				}
+			}
+			return seconds
+		}
+		const blocked, idle = " drey_job_task_backpressured_seconds_total", " drey_job_task_idle_seconds_total"
+		time.Sleep(500 * time.Millisecond)
+		if s := waited(); s["clicks"+blocked] < 0.3 || s["count"+blocked] != 0 || s["count"+idle] > 0.1 {
+			b.t.Errorf("while there is a backlog: %v", s)
+		}
+		time.Sleep(10 * time.Second)
+		before := waited()
+		time.Sleep(time.Second)
+		s := waited()
+		for _, uid := range []string{"clicks", "count"} {
+			if d := s[uid+idle] - before[uid+idle]; d < 0.8 || d > 1.2 || s[uid+blocked] != before[uid+blocked] {
+				b.t.Errorf("%s, when all is done: idle for %v s of 1 s, backpressured for %v s", uid, d, s[uid+blocked]-before[uid+blocked])
+			}
+		}
+		if err := x.Cancel(b.t.Context()); err != nil {
+			b.t.Fatal(err)
+		}
+	})
+}
+
 // TestWithoutCheckpoints commits at the end of the input.
 func TestWithoutCheckpoints(t *testing.T) {
 	in(t, 1000, func(b *bench) {

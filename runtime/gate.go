@@ -92,7 +92,7 @@ func (t *task) drained(c *channel) error {
 		if t.ctx.Err() != nil {
 			return errCanceled
 		}
-		t.wait()
+		t.wait(t.backpressured)
 	}
 }
 

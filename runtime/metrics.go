@@ -6,13 +6,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those of an execution. They are changed by its goroutine.
+// metrics are those of an execution. They are changed by its goroutine, and those of tasks by these.
 type metrics struct {
 	registerer                           prometheus.Registerer
+	all                                  []prometheus.Collector
 	completed, failed, restarts          prometheus.Counter
 	inProgress, duration, size, fullSize prometheus.Gauge
 	late                                 prometheus.CounterFunc
 	subtask                              map[string]*prometheus.GaugeVec
+	// backpressured and idle are how long tasks waited.
+	backpressured, idle *prometheus.CounterVec
 }
 
 // subtaskMetrics are those of the last checkpoint for each subtask.
@@ -28,6 +31,8 @@ var subtaskMetrics = map[string]struct {
 	"checkpoint_state_bytes":    {"Size of the state in the last completed checkpoint.", func(s SubtaskStats) float64 { return float64(s.StateSize) }},
 	"checkpoint_inflight_bytes": {"Size of the records in flight in the last completed checkpoint.", func(s SubtaskStats) float64 { return float64(s.Channels) }},
 }
+
+var subtaskLabels = []string{"vertex", "subtask"}
 
 func newMetrics(x *Execution) (*metrics, error) {
 	labels := prometheus.Labels{"job_id": x.id, "job_name": x.job.name}
@@ -50,18 +55,21 @@ func newMetrics(x *Execution) (*metrics, error) {
 		late: prometheus.NewCounterFunc(prometheus.CounterOpts(name("late_records_dropped_total", "Records that came after their windows had ended.")),
 			func() float64 { return float64(x.late.Load()) }),
 		subtask: map[string]*prometheus.GaugeVec{},
+		backpressured: prometheus.NewCounterVec(prometheus.CounterOpts(name("task_backpressured_seconds_total",
+			"Time in which the subtask had records for tasks that took none, up to the last wait that has ended.")), subtaskLabels),
+		idle: prometheus.NewCounterVec(prometheus.CounterOpts(name("task_idle_seconds_total", "Time in which the subtask had nothing to do, up to the last wait that has ended.")), subtaskLabels),
 	}
-	all := []prometheus.Collector{m.completed, m.failed, m.restarts, m.inProgress, m.duration, m.size, m.fullSize, m.late}
+	m.all = []prometheus.Collector{m.completed, m.failed, m.restarts, m.inProgress, m.duration, m.size, m.fullSize, m.late, m.backpressured, m.idle}
 	for n, s := range subtaskMetrics {
-		m.subtask[n] = prometheus.NewGaugeVec(prometheus.GaugeOpts(name(n, s.help)), []string{"vertex", "subtask"})
-		all = append(all, m.subtask[n])
+		m.subtask[n] = prometheus.NewGaugeVec(prometheus.GaugeOpts(name(n, s.help)), subtaskLabels)
+		m.all = append(m.all, m.subtask[n])
 	}
 	if m.registerer == nil {
 		return m, nil
 	}
-	for i, c := range all {
+	for i, c := range m.all {
 		if err := m.registerer.Register(c); err != nil {
-			for _, c := range all[:i] {
+			for _, c := range m.all[:i] {
 				m.registerer.Unregister(c)
 			}
 			return nil, err
@@ -75,11 +83,16 @@ func (m *metrics) unregister() {
 	if m.registerer == nil {
 		return
 	}
-	for _, c := range []prometheus.Collector{m.completed, m.failed, m.restarts, m.inProgress, m.duration, m.size, m.fullSize, m.late} {
+	for _, c := range m.all {
 		m.registerer.Unregister(c)
 	}
-	for _, c := range m.subtask {
-		m.registerer.Unregister(c)
+}
+
+// of has the waiting of a task counted, if anybody wants to know.
+func (m *metrics) of(t *task) {
+	if m.registerer != nil {
+		labels := []string{t.v.id(), strconv.Itoa(t.subtask)}
+		t.backpressured, t.idle = m.backpressured.WithLabelValues(labels...), m.idle.WithLabelValues(labels...)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/incremental"
 	"github.com/drey-state/drey/localrecovery"
@@ -36,6 +38,9 @@ type task struct {
 	// attention says that there is mail, or a barrier that has overtaken; blocked is how many channels are full to which it sends.
 	attention atomic.Bool
 	blocked   atomic.Int32
+
+	// backpressured and idle count how long it has waited, in seconds; nil if nobody asks.
+	backpressured, idle prometheus.Counter
 
 	mu   sync.Mutex
 	mail []func() error
@@ -115,7 +120,7 @@ func (t *task) main(ctx context.Context) (err error) {
 			continue
 		}
 		if t.blocked.Load() > 0 {
-			t.wait()
+			t.wait(t.backpressured)
 			continue
 		}
 		busy, err := t.step()
@@ -123,14 +128,18 @@ func (t *task) main(ctx context.Context) (err error) {
 			return err
 		}
 		if !busy {
-			t.wait()
+			t.wait(t.idle)
 		}
 	}
 	return nil
 }
 
-// wait waits until someone wakes the task.
-func (t *task) wait() {
+// wait waits until someone wakes the task, which is counted if there is a counter.
+func (t *task) wait(seconds prometheus.Counter) {
+	if seconds != nil {
+		began := time.Now()
+		defer func() { seconds.Add(time.Since(began).Seconds()) }()
+	}
 	select {
 	case <-t.wake:
 	case <-t.ctx.Done():
