@@ -64,7 +64,9 @@ func (x *Execution) newAttempt(ctx context.Context, number int, r *restorePoint)
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	if x.o.Backend == BackendPebble {
 		if err := a.openMemory(); err != nil {
-			return nil, err
+			a.cancel()
+			a.release()
+			return nil, fmt.Errorf("memory of Pebble: %w", err)
 		}
 	}
 	for _, v := range p.vertices {
@@ -105,6 +107,22 @@ func (a *attempt) openMemory() (err error) {
 		return err
 	}
 	o := a.x.o.Pebble.Memory
+	slots := 1
+	for _, v := range a.plan.vertices {
+		slots = max(slots, v.parallelism)
+		for _, n := range v.nodes {
+			if n.keyed && a.x.o.Pebble.Memory.Backends == 0 {
+				o.Backends += v.parallelism
+			}
+		}
+	}
+	// The subtasks of the same index share a slot, and all slots are in this process.
+	if o.Size == 0 {
+		o.Size = pebble.DefaultMemory
+	}
+	if !a.x.o.Pebble.PerProcess {
+		o.Size *= int64(slots)
+	}
 	a.memory, err = pebble.NewMemory(o)
 	return err
 }

@@ -799,3 +799,62 @@ func TestPanic(t *testing.T) {
 		}
 	})
 }
+
+// TestOverlapping: savepoints that are asked for while a source is busy are all taken, in order.
+func TestOverlapping(t *testing.T) {
+	in(t, 3000, func(b *bench) {
+		b.delay.Store(int64(20 * time.Millisecond))
+		b.o.Checkpoints.MaxConcurrent = 3
+		x := b.start()
+		time.Sleep(5 * time.Millisecond)
+		results := make(chan error, 3)
+		for range cap(results) {
+			go func() {
+				_, err := x.Savepoint(b.t.Context(), "", SavepointOptions{})
+				results <- err
+			}()
+		}
+		for range cap(results) {
+			if err := <-results; err != nil {
+				b.t.Error(err)
+			}
+		}
+		stats, err := x.Checkpoints(b.t.Context())
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, s := range stats {
+			if s.Status == CheckpointFailed {
+				b.t.Errorf("checkpoint %d: %s", s.ID, s.Failure)
+			}
+		}
+		b.finish(x)
+	})
+}
+
+// TestAtLeastOnce: after a failure nothing is missing, and some of it may be counted twice.
+func TestAtLeastOnce(t *testing.T) {
+	in(t, 1500, func(b *bench) {
+		b.delay.Store(int64(time.Millisecond))
+		b.o.Checkpoints.Mode, b.o.Checkpoints.MaxConcurrent = AtLeastOnce, 2
+		b.o.Restart = &FixedDelay{Attempts: 1, Delay: 10 * time.Millisecond}
+		x := b.start()
+		time.Sleep(250 * time.Millisecond)
+		x.kill(func(n int) int { return n - 1 })
+		time.Sleep(100 * time.Millisecond)
+		b.delay.Store(0)
+		b.l.End()
+		if err := x.Wait(b.t.Context()); err != nil {
+			b.t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for _, l := range sunk(b.t, b.fs) {
+			got[l] = true
+		}
+		for _, l := range want(b.n) {
+			if !strings.Contains(l, "[") && !got[l] {
+				b.t.Errorf("%q is missing", l)
+			}
+		}
+	})
+}

@@ -71,6 +71,7 @@ type node struct {
 	// make makes the operator of a subtask. outs are the receivers of out, in that order.
 	make   func(outs []any) operator
 	source bool
+	keyed  bool
 	// loop says that records are fed back to it, for which it waits so long at the end of its input.
 	loop bool
 	wait time.Duration
@@ -186,6 +187,7 @@ func connect[T any](s Stream[T], to *node, ship shipping, route func(maxParallel
 
 // connectKeyed makes a keyed stream an input of an operator.
 func connectKeyed[K comparable, T any](s KeyedStream[K, T], to *node) {
+	to.keyed = true
 	connect(s.stream, to, shipHash, func(maxParallelism, parallelism int) (func(T) (int, error), error) {
 		groups, err := backend.NewSubtask(s.codec, keygroup.Range{End: maxParallelism - 1}, maxParallelism, s.hash)
 		if err != nil {

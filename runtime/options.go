@@ -37,8 +37,9 @@ type Options struct {
 	// MaxParallelism is the number of key groups of operators that say none and are restored from nothing (pipeline.max-parallelism); 0
 	// means what Flink makes of the parallelism.
 	MaxParallelism int
-	// Backend holds keyed state (state.backend.type); Pebble are its options, and Pebble.Memory those of the memory that all its
-	// backends share; metrics that it names are registered with those of the job.
+	// Backend holds keyed state (state.backend.type); Pebble are its options, of which Pebble.Memory.Size is that of a slot, which the
+	// subtasks of the same index share, or of all if Pebble.PerProcess is set; what is 0 is as package pebble has it. Metrics that it names are registered
+	// with those of the job.
 	Backend Backend
 	Pebble  pebble.Config
 	// WorkDir is the local directory for the databases of Pebble (io.tmp.dirs); "" means that of the system.

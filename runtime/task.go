@@ -146,21 +146,9 @@ func (t *task) wait(seconds prometheus.Counter) {
 	}
 }
 
-// attendNow reads the mail.
+// attendNow reads the mail, and looks for a barrier that has overtaken.
 func (t *task) attendNow() error {
 	t.attention.Store(false)
-	if err := t.readMail(); err != nil {
-		return err
-	}
-	if t.gate != nil {
-		if b := t.gate.announcement(); b != nil {
-			return t.overtaken(b)
-		}
-	}
-	return nil
-}
-
-func (t *task) readMail() error {
 	t.mu.Lock()
 	mail := t.mail
 	t.mail = nil
@@ -168,6 +156,11 @@ func (t *task) readMail() error {
 	for _, f := range mail {
 		if err := f(); err != nil {
 			return err
+		}
+	}
+	if t.gate != nil {
+		if b := t.gate.announcement(); b != nil {
+			return t.overtaken(b)
 		}
 	}
 	return nil
@@ -481,10 +474,6 @@ type taskStats struct {
 
 // checkpoint takes part in a checkpoint: the barrier goes on, the state is taken hold of, and written by another goroutine.
 func (t *task) checkpoint(b *barrier) error {
-	// What was posted before the barrier began comes before it.
-	if err := t.readMail(); err != nil {
-		return err
-	}
 	if t.skips(b) {
 		return nil
 	}
