@@ -58,7 +58,7 @@ golden:
 	@git diff --exit-code -- tools/drey/testdata/script
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./backend/... ./incremental ./localrecovery ./metadata ./serializer ./storage/... ./tools
+	$(GO) test -run '^$$' -bench . -benchmem ./backend/... ./incremental ./localrecovery ./metadata ./runtime ./serializer ./storage/... ./tools
 
 # KEYS=5000000 for the figures of the README; run-backend.sh alone compares the state backends.
 bench-flink:
