@@ -66,6 +66,7 @@ bench-flink:
 	interop/bench/run-state.sh
 	interop/bench/run-backend.sh
 	interop/bench/run-incremental.sh
+	interop/bench/run-job.sh
 
 # From local copies beside an S3 server; with the variables of .ci/s3-servers.
 bench-restore:

@@ -45,7 +45,7 @@ var direction = map[string][]string{
 	"interop":             {"backend", "backend/rocksdb", "keygroup", "serializer", "metadata", "rest", "state", "storage", "storage/s3", "tools"},
 	"interop/bench": {
 		"backend", "backend/backendtest", "backend/heap", "backend/pebble", "backend/rocksdb", "keygroup", "localrecovery", "metadata",
-		"serializer", "state", "storage", "storage/s3", "tools",
+		"runtime", "serializer", "state", "storage", "storage/s3", "tools",
 	},
 }
 

@@ -418,6 +418,7 @@ func (c *coordinator) completed(pc *pendingCheckpoint, s *metadata.Snapshot, d i
 		c.last()
 		return
 	}
+	c.x.completed.Add(1)
 	c.failed = 0
 	c.ended = time.Now()
 	c.discarded()

@@ -47,14 +47,14 @@ var ErrEnded = errors.New("the job has ended")
 
 // Execution is a job that runs (JobMaster). All methods may be called concurrently.
 type Execution struct {
-	job     *Job
-	o       Options
-	id      string
-	log     *slog.Logger
-	ctx     context.Context
-	stop    context.CancelFunc
-	late    atomic.Int64
-	metrics *metrics
+	job             *Job
+	o               Options
+	id              string
+	log             *slog.Logger
+	ctx             context.Context
+	stop            context.CancelFunc
+	late, completed atomic.Int64
+	metrics         *metrics
 
 	inbox struct {
 		sync.Mutex
@@ -349,6 +349,9 @@ func (x *Execution) ID() string { return x.id }
 
 // Name is that of the job.
 func (x *Execution) Name() string { return x.job.name }
+
+// Completed is how many checkpoints have completed, without savepoints.
+func (x *Execution) Completed() int64 { return x.completed.Load() }
 
 // Done is closed when the job has ended and all is cleaned up.
 func (x *Execution) Done() <-chan struct{} { return x.done }

@@ -83,11 +83,16 @@ func (l *backendLine) set(laps []threadLap) {
 	l.ThreadCPU = median(laps, func(l threadLap) float64 { return l.thread })
 }
 
-func (l backendLine) print() (err error) {
+// stamp notes where it was measured.
+func (l *backendLine) stamp() {
 	l.Go = runtime.Version()
 	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
 		l.Load1, _ = strconv.ParseFloat(strings.Fields(string(b))[0], 64)
 	}
+}
+
+func (l backendLine) print() (err error) {
+	l.stamp()
 	if l.PeakMB, err = peakRSS(); err != nil {
 		return err
 	}

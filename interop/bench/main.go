@@ -38,6 +38,8 @@ const usage = `usage: bench meta SECONDS FILE...   load, map and store these _me
        bench incremental-table LINES...   the Markdown tables of run-incremental.sh
        bench restore WORKDIR ENDPOINT S3-URI MB LAPS TABLE-MB   restores of a state from a local copy, from S3, from a canonical savepoint; 0 is the default
        bench restore-table LINES...    the Markdown table of run-restore.sh
+       bench job count|window heap|pebble PARALLELISM RECORDS KEYS CHECKPOINT-MS LAPS WORKDIR   a job of the runtime
+       bench job-table LINES...        the Markdown table of run-job.sh
        bench depot [OPTIONS] ROOT      make a tree of checkpoints, on local disk or S3; -h for the options
        bench audit [OPTIONS] DREY ROOT measure drey audit and drey gc on such a tree, beside bare listings`
 
@@ -114,6 +116,17 @@ func run(args []string) error {
 		return s.run(context.Background())
 	case len(args) >= 2 && args[0] == "restore-table":
 		return restoreTable(os.Stdout, args[1:])
+	case len(args) == 9 && args[0] == "job":
+		n, err := numbers(args[3:8])
+		if err != nil {
+			return err
+		}
+		b := jobBench{
+			what: args[1], backend: args[2], parallelism: n[0], records: int64(n[1]), keys: int64(n[2]), interval: time.Duration(n[3]) * time.Millisecond, laps: n[4], work: args[8],
+		}
+		return b.run(context.Background())
+	case len(args) >= 2 && args[0] == "job-table":
+		return jobTable(os.Stdout, args[1:])
 	case len(args) >= 1 && args[0] == "audit":
 		return benchAudit(args[1:])
 	case len(args) >= 1 && args[0] == "depot":
