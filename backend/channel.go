@@ -74,6 +74,9 @@ func (c *Channel) String() string { return fmt.Sprintf("channel %d:%d", c.Group,
 // Channels are those of the handle. The result must not be changed.
 func (r *ChannelReader) Channels() []Channel { return r.channels }
 
+// Size is that of the file in bytes.
+func (r *ChannelReader) Size() int64 { return r.obj.Size() }
+
 // Close closes the file.
 func (r *ChannelReader) Close() error { return r.obj.Close() }
 

@@ -270,6 +270,12 @@ func (c *Checkpoints) BeginSavepoint(id int64, dir string) (*Pending, error) {
 	return c.start(id, &Pending{dir: dir, savepoint: true})
 }
 
+// BeginAdoption begins a checkpoint that names the files of a savepoint, which stay those of the savepoint: what a job is to go on from
+// that was stopped with it, should it fail on its way out. It may name only files that are not the job's, and does so also where [Pending.Full] forbids to share any.
+func (c *Checkpoints) BeginAdoption(id int64) (*Pending, error) {
+	return c.start(id, &Pending{dir: storage.Join(c.dir, "chk-"+strconv.FormatInt(id, 10)), shared: storage.Join(c.dir, sharedName), adopts: true})
+}
+
 func (c *Checkpoints) start(id int64, p *Pending) (*Pending, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -177,6 +177,15 @@ func (c *Checkpoints) validate(p *Pending, files map[string]*written, s *metadat
 			continue // a task owns it, and keeps it as long as it wants
 		}
 		v.shares = true
+		if p.adopts {
+			c.mu.Lock()
+			owned := c.owns(key)
+			c.mu.Unlock()
+			if owned {
+				return nil, fmt.Errorf("%s: %s is no file of a savepoint: %w", ref.Field(), uri, ErrLost)
+			}
+			continue
+		}
 		if p.full {
 			return nil, fmt.Errorf("%s: %s was not written for it, and it may share nothing: take the snapshot with Rebase", ref.Field(), uri)
 		}

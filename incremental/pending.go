@@ -22,6 +22,7 @@ type Pending struct {
 	shared    string // "" for a savepoint
 	savepoint bool
 	full      bool
+	adopts    bool // it names files of a savepoint
 	base      int64
 	began     uint64
 

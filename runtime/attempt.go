@@ -12,9 +12,9 @@ import (
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/backend/pebble"
+	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/localrecovery"
 	"github.com/drey-state/drey/metadata"
-	"github.com/drey-state/drey/serializer"
 )
 
 // attempt is one run of all tasks of a job, from its start or restart to its end or failure.
@@ -96,7 +96,11 @@ func (x *Execution) newAttempt(ctx context.Context, number int, r *restorePoint)
 		}
 	}
 	for _, t := range a.tasks {
-		t.build()
+		if err := guarded(func() error { t.build(); return nil }); err != nil {
+			a.cancel()
+			a.release()
+			return nil, fmt.Errorf("%s (%d/%d): %w", t.v.name, t.subtask+1, t.v.parallelism, err)
+		}
 		x.metrics.of(t)
 	}
 	return a, nil
@@ -183,6 +187,56 @@ func (t *task) build() {
 	}
 }
 
+// fits refuses what the job can't go on from.
+func (x *Execution) fits(r *restorePoint, p *plan) error {
+	nodes := map[metadata.OperatorID]*node{}
+	for n := range p.of {
+		nodes[n.id] = n
+	}
+	seen := map[metadata.OperatorID]bool{}
+	for i := range r.snapshot.Operators {
+		op := &r.snapshot.Operators[i]
+		if seen[op.ID] {
+			return fmt.Errorf("%s: operator %x is there twice: %w", r.uri, op.ID[:], ErrForeign)
+		}
+		seen[op.ID] = true
+		n := nodes[op.ID]
+		if n == nil {
+			continue
+		}
+		refuse := func(what string) error { return fmt.Errorf("%s: operator %q: %w: %s", r.uri, n.UID, ErrForeign, what) }
+		switch {
+		case op.FullyFinished:
+			return refuse("it had finished, and would begin anew")
+		case op.Coordinator != nil:
+			return refuse("state of a coordinator, as Flink's sources of FLIP-27 have it")
+		case op.Parallelism < 1 || op.MaxParallelism < 1 || op.MaxParallelism > keygroup.UpperBound:
+			return refuse(fmt.Sprintf("parallelism %d of %d", op.Parallelism, op.MaxParallelism))
+		}
+		head := p.of[n].head() == n
+		for _, s := range op.Subtasks {
+			switch st := s.State; {
+			case st == nil:
+				return refuse(fmt.Sprintf("subtask %d had finished, and would begin anew", s.Index))
+			case s.Index < 0 || s.Index >= op.Parallelism:
+				return refuse(fmt.Sprintf("subtask %d of %d", s.Index, op.Parallelism))
+			case len(st.Legacy) > 0 || slices.ContainsFunc(st.RawOperator, func(h *metadata.OperatorState) bool { return h != nil }):
+				return refuse("raw operator state, or state of Flink before 1.2")
+			case len(st.OutputChannels) > 0:
+				return fmt.Errorf("%s: operator %q: %w: they are on their way out, which only Flink's network has; restore from a savepoint or an aligned checkpoint",
+					r.uri, n.UID, ErrInFlight)
+			case len(st.InputChannels) > 0 && (!head || n.source):
+				return fmt.Errorf("%s: operator %q: %w: it runs in the task of the operator before it now and has no channel; set NewChain, or restore with the same parallelism, or from a savepoint or an aligned checkpoint",
+					r.uri, n.UID, ErrInFlight)
+			}
+		}
+	}
+	return x.unclaimed(r, p)
+}
+
+// ErrForeign says that a snapshot has what no job of this package can go on from.
+var ErrForeign = errors.New("a snapshot that can't be restored here")
+
 // unclaimed refuses state of operators that the job does not have.
 func (x *Execution) unclaimed(r *restorePoint, p *plan) error {
 	known := map[metadata.OperatorID]bool{}
@@ -256,7 +310,7 @@ func (a *attempt) restore(r *restorePoint) error {
 		wg.Add(1)
 		go func() {
 			defer func() { <-limit; wg.Done() }()
-			if err := t.restore(ctx, r, ops); err != nil {
+			if err := guarded(func() error { return t.restore(ctx, r, ops) }); err != nil {
 				cancel(fmt.Errorf("%s (%d/%d): %w", t.v.name, t.subtask+1, t.v.parallelism, err))
 			}
 		}()
@@ -360,9 +414,6 @@ func (a *attempt) restoreChannels(ctx context.Context, r *restorePoint, ops map[
 		for _, s := range saved.Subtasks {
 			if s.State == nil {
 				continue
-			}
-			if len(s.State.OutputChannels) > 0 {
-				return fmt.Errorf("%s: operator %q: records on their way out, which only Flink's network has: %w", r.uri, v.head().UID, serializer.ErrUnsupported)
 			}
 			for i := range s.State.InputChannels {
 				err := readChannel(ctx, files, &s.State.InputChannels[i], func(c *backend.Channel, data []byte) error {

@@ -134,9 +134,13 @@ func readChannel(ctx context.Context, files backend.Files, h *metadata.ChannelSt
 	defer func() { _ = r.Close() }()
 	var c *backend.Channel
 	var data []byte
+	total := int64(0) // no more than the file has, however often it is named
 	for b, err := range r.Buffers(ctx) {
 		if err != nil {
 			return err
+		}
+		if total += int64(len(b.Data)) + 4; total > r.Size() {
+			return fmt.Errorf("%s: buffers of more bytes than their file has: %w", b.Channel, serializer.ErrCorrupt)
 		}
 		if b.Channel != c && c != nil {
 			if err := each(c, data); err != nil {

@@ -302,11 +302,25 @@ func (t *task) trigger(b *barrier) error {
 
 // couldNot is told that a checkpoint could not even begin.
 func (c *coordinator) couldNot(s *savepoint, err error) {
-	if s != nil {
-		s.done(Savepoint{}, err)
+	if s == nil {
+		c.count(err)
+		c.lastLater()
 		return
 	}
-	c.count(err)
+	if c.stopped == s {
+		c.stopped = nil
+	}
+	s.done(Savepoint{}, err)
+	c.goOn()
+}
+
+// goOn does what had to wait for a stop that failed.
+func (c *coordinator) goOn() {
+	if a := c.attempt; a != nil && a.endedN == len(a.tasks) {
+		c.inputEnded(a)
+	}
+	c.next()
+	c.last()
 }
 
 // overtake has a barrier overtake records from now on.
@@ -468,6 +482,11 @@ func (c *coordinator) savepointCompleted(pc *pendingCheckpoint, s *metadata.Snap
 	c.write(func() error { return c.x.adopt(context.WithoutCancel(c.x.ctx), s, d) }, func(err error) {
 		switch {
 		case pc.attempt != c.attempt || c.attempt == nil:
+			cause := errors.New("the job failed meanwhile, and goes on from it")
+			if err != nil {
+				cause = fmt.Errorf("the job failed meanwhile: %w", err)
+			}
+			w.done(w.saved, fmt.Errorf("the savepoint %s is complete, but the job did not end: %w", w.saved.Path, cause))
 		case err != nil:
 			w.saved = Savepoint{}
 			c.resume(pc, fmt.Errorf("savepoint %s is complete, but the job can't be told to go on from it: %w", storage.Dir(d.URI), err))
@@ -495,7 +514,7 @@ func (x *Execution) adopt(ctx context.Context, s *metadata.Snapshot, d increment
 	if err != nil {
 		return err
 	}
-	p, err := x.checkpoints.Begin(x.checkpoints.NextID())
+	p, err := x.checkpoints.BeginAdoption(x.checkpoints.NextID())
 	if err != nil {
 		return err
 	}
@@ -516,8 +535,9 @@ func (c *coordinator) resume(pc *pendingCheckpoint, cause error) {
 		return
 	}
 	for _, t := range pc.attempt.tasks {
-		t.post(func() error { t.suspended = false; return nil })
+		t.post(t.resume)
 	}
+	c.goOn()
 }
 
 // remove forgets a checkpoint that has ended.
@@ -592,7 +612,18 @@ func (c *coordinator) abort(pc *pendingCheckpoint, cause error, counts bool) {
 		c.count(cause)
 	}
 	c.next()
-	c.last()
+	if pc.final {
+		c.lastLater()
+	} else {
+		c.last()
+	}
+}
+
+// lastLater is last after the time between checkpoints, as one has just failed.
+func (c *coordinator) lastLater() {
+	if c.final {
+		c.x.after(c.x.o.Checkpoints.Interval, c.last)
+	}
 }
 
 // count counts a checkpoint that failed.
@@ -771,5 +802,8 @@ func (x *Execution) Checkpoints(ctx context.Context) ([]CheckpointStats, error) 
 	err := x.ask(ctx, func() {
 		stats = x.c.all()
 	})
-	return stats, err
+	if err != nil {
+		return nil, err // the call may come yet
+	}
+	return stats, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,7 +120,7 @@ func Start(ctx context.Context, j *Job, o Options) (*Execution, error) {
 	// What is wrong with the plan is no failure of the job.
 	p, err := newPlan(j, o.Parallelism, o.MaxParallelism, x.restoredMax())
 	if err == nil && x.point != nil {
-		err = x.unclaimed(x.point, p)
+		err = x.fits(x.point, p)
 	}
 	if err != nil {
 		x.stop()
@@ -412,12 +413,13 @@ func (x *Execution) deployed(a *attempt, err error) {
 
 // older has the job go on from an older checkpoint if the newest is damaged.
 func (x *Execution) older(cause error) bool {
-	if !errors.Is(cause, fs.ErrNotExist) && !errors.Is(cause, serializer.ErrCorrupt) && !errors.Is(cause, metadata.ErrTruncated) {
+	latest, ok := x.checkpoints.Latest()
+	if !ok || !slices.ContainsFunc([]error{fs.ErrNotExist, serializer.ErrCorrupt, serializer.ErrUnsupported, metadata.ErrTruncated}, func(e error) bool { return errors.Is(cause, e) }) {
 		return false
 	}
 	retained := x.checkpoints.Retained()
 	for i := len(retained) - 1; i > 0; i-- {
-		if retained[i].URI != x.point.uri {
+		if retained[i].URI != latest.URI {
 			continue
 		}
 		x.log.Error("a checkpoint can't be restored: the job goes on from the one before", "checkpoint", retained[i].ID, "older", retained[i-1].ID, "error", cause)
@@ -485,6 +487,10 @@ func (x *Execution) fail(err error) {
 	if x.end != nil || x.Status().Ended() {
 		return
 	}
+	if x.ctx.Err() != nil { // it may be what the end of the context made of a call
+		x.finish(StatusSuspended, context.Cause(x.ctx))
+		return
+	}
 	x.log.Error("job failed", "error", err)
 	delay, again := x.strategy.next(time.Now())
 	again = again && !permanent(err)
@@ -521,6 +527,7 @@ func (x *Execution) restore() {
 		x.do(func() {
 			switch {
 			case x.Status() != StatusRestarting:
+			case err != nil && x.older(err):
 			case err != nil:
 				x.fail(err)
 			default:
@@ -534,7 +541,7 @@ func (x *Execution) restore() {
 
 // permanent says that an error comes again each time.
 func permanent(err error) bool {
-	for _, e := range []error{ErrInFlight, ErrUnclaimed, ErrMaxParallelism, backend.ErrIncompatible, backend.ErrState} {
+	for _, e := range []error{ErrInFlight, ErrUnclaimed, ErrMaxParallelism, ErrForeign, backend.ErrIncompatible, backend.ErrState} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -554,7 +561,7 @@ func (x *Execution) whenEnded(f func()) {
 
 // finish ends the job.
 func (x *Execution) finish(s Status, err error) {
-	if x.Status().Ended() {
+	if status := x.Status(); status.Ended() || status == StatusCanceling {
 		return
 	}
 	if x.restart != nil {
@@ -579,6 +586,9 @@ func (x *Execution) Cancel(ctx context.Context) error {
 	}
 	select {
 	case <-x.done:
+		if s := x.Status(); s != StatusCanceled {
+			return fmt.Errorf("%w: %s", ErrEnded, s)
+		}
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/backend/heap"
@@ -144,22 +145,25 @@ func Filter[T any](s Stream[T], o Op, f func(T) (bool, error)) Stream[T] {
 
 // Union gives a stream of the records of several.
 func Union[T any](o Op, s ...Stream[T]) Stream[T] {
-	if len(s) == 0 {
+	i := slices.IndexFunc(s, func(s Stream[T]) bool { return s.from != nil })
+	if i < 0 {
 		return Stream[T]{}
 	}
-	job := s[0].from.job
-	n := job.add(o, func(outs []any) operator {
+	n := s[i].from.job.add(o, func(outs []any) operator {
 		out := output[T](outs)
 		return &function[T]{f: out.receive, forward: out.advance}
 	})
 	for _, in := range s {
 		connect(in, n, shipForward, nil)
 	}
-	return Stream[T]{from: n, codec: s[0].codec}
+	return Stream[T]{from: n, codec: s[i].codec}
 }
 
 // Rebalance has the records of a stream go round robin to all subtasks of the operator that it gives.
 func Rebalance[T any](s Stream[T], o Op) Stream[T] {
+	if s.from == nil {
+		return Stream[T]{}
+	}
 	n := s.from.job.add(o, func(outs []any) operator {
 		out := output[T](outs)
 		return &function[T]{f: out.receive, forward: out.advance}

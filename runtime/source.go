@@ -162,7 +162,11 @@ func (s *source[T]) produce(t *task) (bool, error) {
 		w.flush()
 	}
 	if !read {
-		s.poll = time.AfterFunc(pollInterval, t.wakeUp)
+		if s.poll == nil {
+			s.poll = time.AfterFunc(pollInterval, t.wakeUp)
+		} else {
+			s.poll.Reset(pollInterval)
+		}
 	}
 	return read, nil
 }

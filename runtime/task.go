@@ -91,18 +91,30 @@ func (t *task) interrupted() bool { return t.attention.Load() || t.blocked.Load(
 // interruption is the end of a task because the attempt ends.
 var errCanceled = errors.New("canceled")
 
-// main runs the task to its end.
-func (t *task) main(ctx context.Context) (err error) {
+// guarded makes an error of a panic of what the user of the package wrote.
+func guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
+	}()
+	return f()
+}
+
+// main runs the task to its end.
+func (t *task) main(ctx context.Context) (err error) {
+	defer func() {
 		if err != nil && !errors.Is(err, errCanceled) {
 			err = fmt.Errorf("%s (%d/%d): %w", t.v.name, t.subtask+1, t.v.parallelism, err)
 		}
 		t.stop()
 	}()
 	t.ctx = ctx
+	return guarded(t.loop)
+}
+
+func (t *task) loop() error {
+	ctx := t.ctx
 	for _, op := range t.ops {
 		if err := op.start(ctx); err != nil {
 			return err
@@ -268,7 +280,13 @@ func (t *task) timerDue(at int64) {
 		t.timer.Stop()
 	}
 	// The clock may jump: it is looked at each second at least.
-	wait := min(max(time.Duration(at-t.run.x.now())*time.Millisecond, 0), time.Second)
+	wait := time.Duration(0)
+	if now := t.run.x.now(); at > now {
+		wait = time.Second
+		if ms := at - now; ms > 0 && ms < 1000 {
+			wait = time.Duration(ms) * time.Millisecond
+		}
+	}
 	t.timerAt = at
 	var self *time.Timer
 	self = time.AfterFunc(wait, func() {
@@ -276,19 +294,33 @@ func (t *task) timerDue(at int64) {
 			if t.timer == self {
 				t.timer = nil
 			}
-			now := t.run.x.now()
-			for _, op := range t.ops {
-				if err := op.fire(now); err != nil {
-					return err
-				}
-			}
-			for _, s := range t.senders {
-				s.flush()
-			}
-			return nil
+			return t.fire()
 		})
 	})
 	t.timer = self
+}
+
+// fire calls the timers of processing time that are due. After the barrier of a stop nothing may be given out any more.
+func (t *task) fire() error {
+	if t.suspended {
+		return nil
+	}
+	now := t.run.x.now()
+	for _, op := range t.ops {
+		if err := op.fire(now); err != nil {
+			return err
+		}
+	}
+	for _, s := range t.senders {
+		s.flush()
+	}
+	return nil
+}
+
+// resume goes on after a stop that failed.
+func (t *task) resume() error {
+	t.suspended = false
+	return t.fire()
 }
 
 // finish ends the task without error.
@@ -311,7 +343,7 @@ func (t *task) stop() {
 		cancel()
 	}
 	for i, op := range t.ops {
-		if err := op.close(); err != nil {
+		if err := guarded(op.close); err != nil {
 			t.run.x.log.Warn("operator was not closed", "operator", t.v.nodes[i].UID, "error", err)
 		}
 	}
@@ -362,7 +394,12 @@ func (t *task) barrier(c *channel, b *barrier) error {
 	if a == nil {
 		if !b.atLeastOnce {
 			// Those before have not come in this channel: they were given up.
-			t.endAlignments(b.id)
+			for id, a := range t.aligns {
+				if id < b.id && !a.barrier.atLeastOnce {
+					delete(t.aligns, id)
+					t.gate.unblock()
+				}
+			}
 		}
 		a = &alignment{barrier: b, arrived: map[*channel]bool{}, since: time.Now()}
 		t.aligns[b.id] = a
@@ -418,7 +455,9 @@ func (t *task) abort(id int64) error {
 	}
 	if a := t.aligns[id]; a != nil {
 		delete(t.aligns, id)
-		t.gate.unblock()
+		if !a.barrier.atLeastOnce {
+			t.gate.unblock()
+		}
 	}
 	if id > t.last {
 		t.gone[id] = true
@@ -528,9 +567,8 @@ func (t *task) checkpoint(b *barrier) error {
 		}
 		t.run.x.acknowledge(t, b, parts, stats)
 	}()
-	if b.stop && t.source != nil {
-		t.suspended = true
-	}
+	t.suspended = t.suspended || b.stop
+
 	return nil
 }
 
