@@ -243,6 +243,8 @@ func (l *listener) CheckpointCompleted(int64) error {
 	return nil
 }
 
+func (l *listener) CheckpointAborted(int64) error { return nil }
+
 // TestUnclaimedState refuses state of an operator that the job has not, unless it is told to pass over it.
 func TestUnclaimedState(t *testing.T) {
 	in(t, 300, func(b *bench) {
@@ -857,4 +859,47 @@ func TestAtLeastOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNotified: functions hear what became of checkpoints.
+func TestNotified(t *testing.T) {
+	in(t, 300, func(b *bench) {
+		var heard hearer
+		b.o.FS = hookFS{b.fs, func(uri string) error {
+			if meta(uri, "/chk-2/") {
+				return fs.ErrPermission
+			}
+			return nil
+		}}
+		b.o.Checkpoints.Tolerable, b.o.Parallelism = 1, 1
+		j := NewJob("listening")
+		keyed := KeyBy(From(j, Op{UID: "clicks"}, b.l, clicks, SourceOptions[click]{}), serializer.ForString(), func(c click) string { return c.F0 })
+		out := Process(keyed, Op{UID: "count"}, serializer.ForString(), func() Processor[string, click, string] { return &heard })
+		ForEach(out, Op{UID: "out"}, func(Record[string]) error { return nil })
+		x, err := Start(b.t.Context(), j, b.o)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		time.Sleep(350 * time.Millisecond)
+		b.end(x)
+		if !slices.Equal(heard.completed, []int64{1, 3}) || !slices.Equal(heard.aborted, []int64{2}) {
+			b.t.Errorf("completed %v, aborted %v", heard.completed, heard.aborted)
+		}
+	})
+}
+
+// hearer notes what it hears of checkpoints.
+type hearer struct {
+	counter
+	completed, aborted []int64
+}
+
+func (l *hearer) CheckpointCompleted(checkpoint int64) error {
+	l.completed = append(l.completed, checkpoint)
+	return nil
+}
+
+func (l *hearer) CheckpointAborted(checkpoint int64) error {
+	l.aborted = append(l.aborted, checkpoint)
+	return nil
 }

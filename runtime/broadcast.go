@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"context"
+
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/serializer"
 )
@@ -37,6 +39,14 @@ type broadcast[In, B, Out any] struct {
 }
 
 func (b *broadcast[In, B, Out]) open(c *operatorContext) error { return b.p.Open(c.op) }
+
+func (b *broadcast[In, B, Out]) completed(_ context.Context, id int64) error {
+	return notify(b.p, func(l CheckpointNotified) error { return l.CheckpointCompleted(id) })
+}
+
+func (b *broadcast[In, B, Out]) aborted(_ context.Context, id int64) error {
+	return notify(b.p, func(l CheckpointNotified) error { return l.CheckpointAborted(id) })
+}
 
 func (b *broadcast[In, B, Out]) emit(v Out) {
 	if b.failed == nil {

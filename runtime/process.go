@@ -145,16 +145,27 @@ func (p *process[K, In, Out]) due(d backend.TimeDomain, until int64) error {
 }
 
 func (p *process[K, In, Out]) completed(_ context.Context, id int64) error {
-	if l, ok := p.p.(CheckpointNotified); ok {
-		return l.CheckpointCompleted(id)
+	return notify(p.p, func(l CheckpointNotified) error { return l.CheckpointCompleted(id) })
+}
+
+func (p *process[K, In, Out]) aborted(_ context.Context, id int64) error {
+	return notify(p.p, func(l CheckpointNotified) error { return l.CheckpointAborted(id) })
+}
+
+// notify tells a function of the user, if it wants to know.
+func notify(function any, f func(CheckpointNotified) error) error {
+	if l, ok := function.(CheckpointNotified); ok {
+		return f(l)
 	}
 	return nil
 }
 
-// CheckpointNotified is implemented by processors and sinks that want to know of checkpoints that have completed (CheckpointListener). An
-// error of it fails the job.
+// CheckpointNotified is implemented by a [Processor] or [BroadcastProcessor] that wants to know what became of checkpoints (CheckpointListener). Its
+// methods are called between two records. An error of them fails the job.
 type CheckpointNotified interface {
 	CheckpointCompleted(checkpoint int64) error
+	// CheckpointAborted is told of checkpoints and savepoints that failed.
+	CheckpointAborted(checkpoint int64) error
 }
 
 // timerService has the timers of an operator (InternalTimerServiceImpl).

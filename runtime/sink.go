@@ -146,7 +146,8 @@ func (s *transactional[T]) completed(ctx context.Context, checkpoint int64) erro
 
 // FileOptions are the options of Files; all are required but Name.
 type FileOptions[T any] struct {
-	FS  storage.FS
+	FS storage.FS
+	// Dir is for this sink alone: what it finds in .pending there, and no checkpoint knows, it removes.
 	Dir string
 	// Append appends a record as it stands in a file, with the end of the line.
 	Append func(dst []byte, v T) []byte
