@@ -222,7 +222,7 @@ func (c *config) setBackend(without func(...string)) {
 		return
 	}
 	if c.managed != 0 && c.o.Pebble.Memory.Size == 0 {
-		c.o.Pebble.Memory.Size = c.managed
+		c.o.Pebble.Memory.Size, c.o.Pebble.PerProcess = c.managed, true
 	} else {
 		without(keyManaged)
 	}

@@ -209,7 +209,7 @@ func TestFromConfig(t *testing.T) {
 	want := Options{
 		Parallelism: 4, MaxParallelism: 720, Backend: BackendPebble, WorkDir: "/data1/tmp", CheckpointDir: "s3://bucket/ck", SavepointDir: "s3://bucket/sp",
 		Pebble: pebble.Config{
-			Memory: pebble.MemoryOptions{Size: 512 << 20}, Tuning: pebble.Tuning{Profile: pebble.ProfileFlashSSD, Threads: 3}, Timers: pebble.TimersOnHeap, Metrics: []string{"block-cache-hit"},
+			Memory: pebble.MemoryOptions{Size: 512 << 20}, PerProcess: true, Tuning: pebble.Tuning{Profile: pebble.ProfileFlashSSD, Threads: 3}, Timers: pebble.TimersOnHeap, Metrics: []string{"block-cache-hit"},
 		},
 		Checkpoints: CheckpointOptions{
 			Interval: 10 * time.Second, Timeout: 5 * time.Minute, MinPause: 500 * time.Millisecond, MaxConcurrent: 1, Tolerable: 3, Mode: AtLeastOnce, Unaligned: true,
