@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -365,10 +363,7 @@ func openSnapshot(t *testing.T, dir string) (*tools.Snapshot, backend.Files) {
 // TestCircle writes savepoints from backends of Go, which real Flink restores, changes and writes
 // again, for the backends of Go to restore. DREY_SEED repeats a run.
 func TestCircle(t *testing.T) {
-	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("DREY_SEED"), strconv.FormatInt(time.Now().UnixNano()%1_000_000, 10)), 10, 64)
-	if err != nil {
-		t.Fatalf("DREY_SEED: %v", err)
-	}
+	seed := seedOf(t)
 	for _, v := range current {
 		t.Run(string(v), func(t *testing.T) {
 			needFlink(t, v)

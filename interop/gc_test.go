@@ -30,10 +30,7 @@ import (
 //
 // DREY_SEED repeats a run, as far as time does not decide; DREY_GC_REPEAT is the number of repetitions for each version.
 func TestGC(t *testing.T) {
-	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("DREY_SEED"), strconv.FormatInt(time.Now().UnixNano()%1_000_000, 10)), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seed := seedOf(t)
 	repeat, err := strconv.Atoi(cmp.Or(os.Getenv("DREY_GC_REPEAT"), "10"))
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package interop
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +42,16 @@ func needFlink(t *testing.T, v flink) {
 	if err != nil {
 		t.Fatalf("cannot build for Flink %s: %v\n%s", v, err, out)
 	}
+}
+
+// seedOf gives the seed of a test that makes things up: DREY_SEED, or another one each time.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("DREY_SEED"), strconv.FormatInt(time.Now().UnixNano()%1_000_000, 10)), 10, 64)
+	if err != nil {
+		t.Fatalf("DREY_SEED: %v", err)
+	}
+	return seed
 }
 
 // command runs a program in this directory; the output is both streams.

@@ -193,11 +193,7 @@ final class Circle {
                     System.out.println("OK " + l.get(0));
                 } catch (Throwable e) {
                     failed++;
-                    Throwable root = e;
-                    while (root.getCause() != null) {
-                        root = root.getCause();
-                    }
-                    System.out.println("FAIL " + l.get(0) + ": " + root.toString().replace('\n', ' '));
+                    System.out.println("FAIL " + l.get(0) + ": " + Main.cause(e));
                 }
             }
         } finally {

@@ -1038,6 +1038,10 @@ final class Jobs {
     // ------------------------------------------------------------------ the graph
 
     static void build(StreamExecutionEnvironment env, Collection<String> parts) {
+        if (parts.contains(Road.PART)) {
+            Road.build(env);
+            return;
+        }
         DataStream<Event> src =
                 env.addSource(parts.contains("masterhook") ? new HookedEventSource() : new EventSource(false), "src", TypeInformation.of(Event.class))
                         .uid("src");

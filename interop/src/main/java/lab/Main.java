@@ -25,7 +25,7 @@ public final class Main {
     private static final String USAGE = String.join("\n",
             "usage: gen OUT [CASE...] | gen-random SEED OUT [CASE...] | list | index ROOT | orphans CASE_DIR...",
             "       verify SNAPSHOT TRUTH [--entry NAME] [--backend hashmap|rocksdb] [--parallelism N] [--claim] [--conf K=V]...",
-            "       verify-all DIR [CASE...] | verify-many LIST | circle-many LIST",
+            "       verify-all DIR [CASE...] | verify-many LIST | circle-many LIST | road-many LIST",
             "       live DIR [--idle] [--name NAME] [--parts A,B] [--restore SNAPSHOT [--base ROUNDS] [--claim]] [--conf K=V]...",
             "       load-many LIST | meta FILE | meta-many LIST | meta-all DIR | rewrite FILE OUT | rewrite-many LIST | rewrite-all DIR");
 
@@ -59,6 +59,10 @@ public final class Main {
             rc = s.print();
         } else if (command.equals("circle-many") && n == 1) {
             rc = Circle.runMany(lines(args[1]));
+        } else if (command.equals("road-many") && n == 1) {
+            try (Road road = new Road()) {
+                rc = many(args[1], road::run);
+            }
         } else if (command.equals("load-many") && n == 1) {
             rc = many(args[1], l -> Meta.load(new File(l.get(0))));
         } else if (command.equals("meta") && n == 1) {
@@ -111,10 +115,18 @@ public final class Main {
                 System.out.println("OK " + l.get(0));
             } catch (Throwable e) {
                 failed++;
-                System.out.println("FAIL " + l.get(0) + ": " + e);
+                System.out.println("FAIL " + l.get(0) + ": " + cause(e));
             }
         }
         return failed == 0 ? 0 : 1;
+    }
+
+    /** The innermost cause, in one line. */
+    static String cause(Throwable e) {
+        while (e.getCause() != null) {
+            e = e.getCause();
+        }
+        return e.toString().replace('\n', ' ');
     }
 
     // ------------------------------------------------------------------ verify

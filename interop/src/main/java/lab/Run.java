@@ -115,7 +115,7 @@ final class Run implements AutoCloseable {
         });
     }
 
-    private boolean allIn(ExecutionState... states) throws Exception {
+    boolean allIn(ExecutionState... states) throws Exception {
         AccessExecutionGraph g = cluster.getExecutionGraph(job).get();
         if (g.getState() == JobStatus.INITIALIZING || g.getState() == JobStatus.CREATED) {
             return false;
