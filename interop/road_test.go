@@ -16,134 +16,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/runtime"
-	"github.com/drey-state/drey/serializer"
-	"github.com/drey-state/drey/state"
+	"github.com/drey-state/drey/tools"
 )
-
-// The job of this file runs in Go, then in Flink, then in Go again. It counts clicks, lines "KEY TIME" of files, and writes lines about them;
-// Road.java is the same job for Flink.
-
-// click is a key and a time in milliseconds.
-type click = serializer.Tuple2[string, int64]
-
-var clickCodec = serializer.ForTuple2(serializer.ForString(), serializer.ForLong())
-
-// roadJob builds the job. What both sides must have in common are uids, names and types of states, and the rule of watermarks.
-func roadJob(in runtime.Input[string], sink runtime.FileOptions[string]) *runtime.Job {
-	j := runtime.NewJob("road")
-	// The offsets are a state of the source: "partition-offsets", a union list of Tuple2<String, Long>.
-	lines := runtime.From(j, runtime.Op{UID: "clicks"}, in, serializer.ForString(), runtime.SourceOptions[string]{
-		Timestamp: func(line string) int64 { return parseClick(line).F1 }, Watermarks: true, OutOfOrderness: roadDisorder * time.Millisecond,
-	})
-	clicks := runtime.Map(lines, runtime.Op{UID: "parse"}, clickCodec, func(line string) (click, error) { return parseClick(line), nil })
-	keyed := runtime.KeyBy(clicks, serializer.ForString(), func(c click) string { return c.F0 })
-
-	counted := runtime.Process(keyed, runtime.Op{UID: "count"}, serializer.ForString(), func() runtime.Processor[string, click, string] { return &roadCount{} })
-	// Flink's window operator names its state "window-contents"; windows are its namespaces.
-	sizes := runtime.Aggregate(keyed, runtime.Op{UID: "windows"}, runtime.Tumbling(time.Second), serializer.ForLong(), runtime.Aggregation[click, int64, int64]{
-		Create: func() int64 { return 0 },
-		Add:    func(n int64, _ click) (int64, error) { return n + 1, nil },
-		Result: func(n int64) (int64, error) { return n, nil },
-	}, serializer.ForString(), func(key string, w runtime.Window, n int64) (string, error) {
-		return fmt.Sprint("window ", key, " ", w.Start, " ", n), nil
-	})
-	newest := runtime.Reduce(keyed, runtime.Op{UID: "newest"}, runtime.Tumbling(time.Second), clickCodec,
-		func(a, b click) (click, error) { return click{F0: a.F0, F1: max(a.F1, b.F1)}, nil },
-		serializer.ForString(), func(key string, w runtime.Window, c click) (string, error) {
-			return fmt.Sprint("newest ", key, " ", w.Start, " ", c.F1), nil
-		})
-
-	// Files that are prepared but not committed yet are a state, too: whoever goes on commits them.
-	runtime.Commit(runtime.Union(runtime.Op{UID: "all"}, counted, sizes, newest), runtime.Op{UID: "sink"}, runtime.Files(sink))
-	return j
-}
-
-// roadDisorder is by how many milliseconds a click may be older than one before it in its file.
-const roadDisorder = 50
-
-func parseClick(line string) click {
-	key, at, _ := strings.Cut(line, " ")
-	n, _ := strconv.ParseInt(at, 10, 64)
-	return click{F0: key, F1: n}
-}
-
-// When timers of processing time are due: long before the test, before it, and long after.
-const (
-	roadPast    = 1_000_000_000_000
-	roadPresent = 1_700_000_000_000
-	roadFuture  = 4_000_000_000_000
-)
-
-// roadCount counts the clicks of a key, all and those of each second, which ends with a timer; some counts set timers of
-// processing time.
-type roadCount struct {
-	count   backend.Value[struct{}, int64]
-	seconds backend.Map[struct{}, int64, int64]
-}
-
-func (p *roadCount) Open(b backend.Keyed[string], _ *backend.Operator) (err error) {
-	p.count, err = state.OpenValue(b, backend.Descriptor[struct{}, int64]{Name: "count", Namespace: serializer.ForVoidNamespace(), Value: serializer.ForLong()})
-	if err != nil {
-		return err
-	}
-	p.seconds, err = state.OpenMap(b, backend.MapDescriptor[struct{}, int64, int64]{
-		Name: "seconds", Namespace: serializer.ForVoidNamespace(), UserKey: serializer.ForLong(), Value: serializer.ForLong(),
-	})
-	return err
-}
-
-func (p *roadCount) Process(ctx *runtime.Context[string, string], c click) error {
-	n, _, err := p.count.Get()
-	if err != nil {
-		return err
-	}
-	n++
-	if err := p.count.Set(n); err != nil {
-		return err
-	}
-	ctx.Emit(fmt.Sprint("count ", c.F0, " ", n))
-
-	end := secondEnd(c.F1)
-	in, _, err := p.seconds.Get(end)
-	if err != nil {
-		return err
-	}
-	if err := p.seconds.Put(end, in+1); err != nil {
-		return err
-	}
-	if err := ctx.Register(backend.EventTime, end); err != nil {
-		return err
-	}
-	if due := roadDue(n); due != 0 {
-		return ctx.Register(backend.ProcessingTime, due)
-	}
-	return nil
-}
-
-func secondEnd(at int64) int64 { return at - at%1000 + 1000 }
-
-// roadDue is when the timer is due that a count sets; 0 if it sets none.
-func roadDue(n int64) int64 {
-	if n%3 != 0 {
-		return 0
-	}
-	return [...]int64{roadPast, roadPresent, roadFuture}[n/3%3] + n
-}
-
-func (p *roadCount) OnTimer(ctx *runtime.Context[string, string], t runtime.Timer) error {
-	if t.Domain == backend.ProcessingTime {
-		ctx.Emit(fmt.Sprint("due ", ctx.Key(), " ", t.Timestamp))
-		return nil
-	}
-	n, _, err := p.seconds.Get(t.Timestamp)
-	if err != nil {
-		return err
-	}
-	ctx.Emit(fmt.Sprint("second ", ctx.Key(), " ", t.Timestamp, " ", n))
-	return p.seconds.Delete(t.Timestamp)
-}
 
 // roadFiles and roadLines are the size of the input.
 const (
@@ -245,6 +121,7 @@ type road struct {
 	want                    map[string]int
 	savepoint               string
 	legs                    [3]map[string]int // the lines that each part of the way wrote
+	saved                   [2]map[string]int // entries by operator and state of the savepoint after it
 }
 
 // roadParts is up to where the files are read by the first Go, by Flink, and by the second Go, in percent: wherever they are stopped, something is left for the
@@ -262,9 +139,9 @@ func (r *road) run(ctx context.Context, leg int) error {
 	for f := range roadFiles {
 		in.URIs = append(in.URIs, "file://"+r.file("input", fmt.Sprint("part-", f)))
 	}
-	now, last := int64(roadPresent-1), leg == 2
+	now, last := [...]int64{roadPresent - 1, roadFuture - 1, 2 * roadFuture}[leg], leg == 2
 	if last {
-		now, in.every = 2*roadFuture, 0
+		in.every = 0
 	}
 	var written, due atomic.Int64
 	job := roadJob(in, runtime.FileOptions[string]{FS: localFiles, Dir: r.file("output"), Append: func(b []byte, line string) []byte {
@@ -289,7 +166,7 @@ func (r *road) run(ctx context.Context, leg int) error {
 		for !done() {
 			select {
 			case <-x.Done():
-				return fmt.Errorf("the job ended: %s, %w", x.Status(), x.Wait(ctx))
+				return fmt.Errorf("the job is %s: %v", x.Status(), x.Wait(ctx))
 			case <-time.After(time.Millisecond):
 			}
 		}
@@ -350,6 +227,60 @@ func (r *road) ended(t *testing.T, leg int) {
 
 var roadLegs = [...]string{"Go", "Flink", "Go again"}
 
+// roadStates are the states that cross.
+var roadStates = []string{
+	"clicks partition-offsets", "count count", "count seconds", "count _timer_state/event_user-timers", "count _timer_state/processing_user-timers",
+	"windows window-contents", "windows _timer_state/event_window-timers", "newest window-contents", "newest _timer_state/event_window-timers", "sink prepared-transactions",
+}
+
+// look counts what the savepoint holds after a leg, and demands that it is what follows from the lines until then, and something of each kind.
+func (r *road) look(t *testing.T, leg int) {
+	t.Helper()
+	uids := map[metadata.OperatorID]string{}
+	for _, state := range roadStates {
+		uid, _, _ := strings.Cut(state, " ")
+		uids[metadata.UIDHash(uid)] = uid
+	}
+	s, _ := openSnapshot(t, r.savepoint)
+	n := map[string]int{}
+	for e, err := range tools.Entries(t.Context(), localFiles, s, tools.EntryOptions{}) {
+		if err != nil {
+			t.Fatalf("%s: %v", r.savepoint, err)
+		}
+		n[uids[e.Operator.ID]+" "+e.State()]++
+	}
+	r.saved[leg] = n
+	keys, due := map[string]bool{}, 0
+	for _, lines := range r.legs[:leg+1] {
+		for l := range lines {
+			switch words := strings.Fields(l); words[0] {
+			case "count":
+				keys[words[1]] = true
+				if count, _ := strconv.ParseInt(words[2], 10, 64); roadDue(count) != 0 {
+					due++
+				}
+			case "due":
+				due--
+			}
+		}
+	}
+	want := map[string]int{"clicks partition-offsets": roadFiles, "count count": len(keys), "count _timer_state/processing_user-timers": due}
+	for timers, of := range map[string]string{
+		"count _timer_state/event_user-timers": "count seconds", "windows _timer_state/event_window-timers": "windows window-contents",
+		"newest _timer_state/event_window-timers": "newest window-contents",
+	} {
+		want[timers] = n[of]
+	}
+	for _, state := range roadStates {
+		if w, ok := want[state]; n[state] == 0 || ok && n[state] != w {
+			t.Errorf("%s: %d entries of %s in the savepoint of %s; %d are right", r, n[state], state, roadLegs[leg], w)
+		}
+	}
+	if len(n) != len(roadStates) {
+		t.Errorf("%s: states of the savepoint of %s: %v", r, roadLegs[leg], n)
+	}
+}
+
 // check demands that each line was written once, by whichever leg, and that each leg had something to do with what the one before left.
 func (r *road) check(t *testing.T) {
 	t.Helper()
@@ -394,31 +325,21 @@ func (r *road) String() string {
 	return fmt.Sprintf("%s %d -> %s %d -> %s %d", r.goBackend, r.parallelism[0], r.flinkBackend, r.parallelism[1], r.goBackend, r.parallelism[2])
 }
 
-// roadTable tells how many lines were compared.
-func roadTable(roads []*road) string {
+// roadTable writes rows of numbers, each by the road and a word.
+func roadTable(roads []*road, columns []string, rows func(r *road, row func(word string, cells map[string]int))) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "road\twritten by\tlines\t%s\t\n", strings.Join(roadKinds, "\t"))
-	row := func(road, by string, kinds map[string]int) {
-		all := 0
-		for _, n := range kinds {
-			all += n
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t", road, by, all)
-		for _, k := range roadKinds {
-			fmt.Fprintf(w, "%d\t", kinds[k])
-		}
-		fmt.Fprintln(w)
-	}
+	fmt.Fprintf(w, "road\tby\t%s\tin all\t\n", strings.Join(columns, "\t"))
 	for _, r := range roads {
-		for leg, kinds := range r.kinds() {
-			row(r.String(), roadLegs[leg], kinds)
-		}
-		want := map[string]int{}
-		for l := range r.want {
-			want[roadKind(l)]++
-		}
-		row(r.String(), "(model)", want)
+		rows(r, func(word string, cells map[string]int) {
+			fmt.Fprintf(w, "%s\t%s\t", r, word)
+			all := 0
+			for _, c := range columns {
+				all += cells[c]
+				fmt.Fprintf(w, "%d\t", cells[c])
+			}
+			fmt.Fprintf(w, "%d\t\n", all)
+		})
 	}
 	_ = w.Flush()
 	return text.String()
@@ -479,6 +400,9 @@ func TestRoad(t *testing.T) {
 				}
 			}
 			runGo(0)
+			for _, r := range roads {
+				r.look(t, 0)
+			}
 			var lines [][]string
 			for _, r := range roads {
 				lines = append(lines, r.line())
@@ -488,13 +412,28 @@ func TestRoad(t *testing.T) {
 			}
 			for _, r := range roads {
 				r.ended(t, 1)
-				r.savepoint = strings.TrimSpace(string(read(t, r.file("flink", "savepoint"))))
+				r.savepoint = string(read(t, r.file("flink", "savepoint")))
+				r.look(t, 1)
 			}
 			runGo(2)
 			for _, r := range roads {
 				r.check(t)
 			}
-			t.Logf("lines that were compared, Flink %s:\n%s", v, roadTable(roads))
+			t.Logf("entries of the savepoints, Flink %s:\n%s", v, roadTable(roads, roadStates, func(r *road, row func(string, map[string]int)) {
+				for leg, saved := range r.saved {
+					row(roadLegs[leg], saved)
+				}
+			}))
+			t.Logf("lines that were compared, Flink %s:\n%s", v, roadTable(roads, roadKinds, func(r *road, row func(string, map[string]int)) {
+				for leg, kinds := range r.kinds() {
+					row(roadLegs[leg], kinds)
+				}
+				want := map[string]int{}
+				for l := range r.want {
+					want[roadKind(l)]++
+				}
+				row("(all that is right)", want)
+			}))
 		})
 	}
 }
