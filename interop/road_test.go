@@ -36,7 +36,7 @@ func roadInput(t *testing.T, dir string, random *rand.Rand) map[string]int {
 		for i := range roadLines {
 			// Few clicks of the rare keys, so that there are such whose state is never touched while Flink has it.
 			key := fmt.Sprint("key-", random.IntN(1+random.IntN(60)))
-			at := int64(1_600_000_000_000 + 5*i + random.IntN(roadDisorder+1))
+			at := int64(1_600_000_000_000 + 20*i + random.IntN(roadDisorder+1))
 			fmt.Fprintf(&text, "%s %d\n", key, at)
 			counts[key]++
 			second := click{F0: key, F1: secondEnd(at)}
@@ -124,8 +124,8 @@ type road struct {
 	saved                   [2]map[string]int // entries by operator and state of the savepoint after it
 }
 
-// roadParts is up to where the files are read by the first Go, by Flink, and by the second Go, in percent: wherever they are stopped, something is left for the
-// next. A click gives one line at least, so there are enough for any road.enough.
+// roadParts is up to where the files are read in Go, in Flink, and in Go again, in percent: wherever they are stopped, something is left for the next.
+// A click gives one line at least, so there are enough for any road.enough.
 var roadParts = [3]int64{40, 75, 100}
 
 // file is one of the road.
@@ -227,19 +227,30 @@ func (r *road) ended(t *testing.T, leg int) {
 
 var roadLegs = [...]string{"Go", "Flink", "Go again"}
 
-// roadStates are the states that cross.
-var roadStates = []string{
-	"clicks partition-offsets", "count count", "count seconds", "count _timer_state/event_user-timers", "count _timer_state/processing_user-timers",
-	"windows window-contents", "windows _timer_state/event_window-timers", "newest window-contents", "newest _timer_state/event_window-timers", "sink prepared-transactions",
+// roadStates are the states that cross, and what the table calls them.
+var roadStates = []struct{ uid, name, short string }{
+	{"clicks", "partition-offsets", "offsets"},
+	{"count", "count", "counts"},
+	{"count", "seconds", "seconds"},
+	{"count", "_timer_state/event_user-timers", "their timers"},
+	{"count", "_timer_state/processing_user-timers", "timers of processing time"},
+	{"windows", "window-contents", "aggregated windows"},
+	{"windows", "_timer_state/event_window-timers", "timers of these"},
+	{"newest", "window-contents", "reduced windows"},
+	{"newest", "_timer_state/event_window-timers", "timers of those"},
+	{"sink", "prepared-transactions", "files"},
 }
 
-// look counts what the savepoint holds after a leg, and demands that it is what follows from the lines until then, and something of each kind.
+// look counts what the savepoint holds after a leg, and demands that it is what follows from the lines until then, and something of each state.
 func (r *road) look(t *testing.T, leg int) {
 	t.Helper()
-	uids := map[metadata.OperatorID]string{}
-	for _, state := range roadStates {
-		uid, _, _ := strings.Cut(state, " ")
-		uids[metadata.UIDHash(uid)] = uid
+	type state struct {
+		op   metadata.OperatorID
+		name string
+	}
+	known := map[state]string{}
+	for _, s := range roadStates {
+		known[state{metadata.UIDHash(s.uid), s.name}] = s.short
 	}
 	s, _ := openSnapshot(t, r.savepoint)
 	n := map[string]int{}
@@ -247,7 +258,11 @@ func (r *road) look(t *testing.T, leg int) {
 		if err != nil {
 			t.Fatalf("%s: %v", r.savepoint, err)
 		}
-		n[uids[e.Operator.ID]+" "+e.State()]++
+		short, ok := known[state{e.Operator.ID, e.State()}]
+		if !ok {
+			t.Errorf("%s: an entry of %s in the savepoint of %s, which nobody has", r, e.State(), roadLegs[leg])
+		}
+		n[short]++
 	}
 	r.saved[leg] = n
 	keys, due := map[string]bool{}, 0
@@ -264,20 +279,12 @@ func (r *road) look(t *testing.T, leg int) {
 			}
 		}
 	}
-	want := map[string]int{"clicks partition-offsets": roadFiles, "count count": len(keys), "count _timer_state/processing_user-timers": due}
-	for timers, of := range map[string]string{
-		"count _timer_state/event_user-timers": "count seconds", "windows _timer_state/event_window-timers": "windows window-contents",
-		"newest _timer_state/event_window-timers": "newest window-contents",
-	} {
-		want[timers] = n[of]
-	}
-	for _, state := range roadStates {
-		if w, ok := want[state]; n[state] == 0 || ok && n[state] != w {
-			t.Errorf("%s: %d entries of %s in the savepoint of %s; %d are right", r, n[state], state, roadLegs[leg], w)
+	want := map[string]int{"offsets": roadFiles, "counts": len(keys), "timers of processing time": due}
+	want["their timers"], want["timers of these"], want["timers of those"] = n["seconds"], n["aggregated windows"], n["reduced windows"]
+	for _, s := range roadStates {
+		if w, ok := want[s.short]; n[s.short] == 0 || ok && n[s.short] != w {
+			t.Errorf("%s: %d %s in the savepoint of %s; %d are right", r, n[s.short], s.short, roadLegs[leg], w)
 		}
-	}
-	if len(n) != len(roadStates) {
-		t.Errorf("%s: states of the savepoint of %s: %v", r, roadLegs[leg], n)
 	}
 }
 
@@ -352,7 +359,7 @@ func roads(t *testing.T, seed uint64) []*road {
 	for _, goBackend := range goBackends {
 		for _, flinkBackend := range []string{"hashmap", "rocksdb"} {
 			random := rand.New(rand.NewPCG(seed, uint64(len(all))))
-			r := &road{goBackend: goBackend, flinkBackend: flinkBackend, dir: t.TempDir(), enough: [2]int{500 + random.IntN(3000), 500 + random.IntN(2500)}}
+			r := &road{goBackend: goBackend, flinkBackend: flinkBackend, dir: t.TempDir(), enough: [2]int{1000 + random.IntN(2500), 1000 + random.IntN(2000)}}
 			// Each has another parallelism than the one before, up to the slots that Run.java has.
 			p := random.Perm(4)
 			r.parallelism = [3]int{1 + p[0], 1 + p[1], 1 + p[2+random.IntN(2)]}
@@ -383,7 +390,7 @@ func together(t *testing.T, roads []*road, f func(r *road) error) {
 }
 
 // TestRoad has a job begin in Go, go on in real Flink, and end in Go: at random moments it is stopped with a savepoint, from which the next goes on with
-// another parallelism. The lines that it writes are those of a run without interruption. DREY_SEED repeats a run.
+// another parallelism. The lines that it writes are those of a run without interruption. DREY_SEED repeats a run, as far as time does not decide.
 func TestRoad(t *testing.T) {
 	seed := seedOf(t)
 	for _, v := range current {
@@ -419,7 +426,11 @@ func TestRoad(t *testing.T) {
 			for _, r := range roads {
 				r.check(t)
 			}
-			t.Logf("entries of the savepoints, Flink %s:\n%s", v, roadTable(roads, roadStates, func(r *road, row func(string, map[string]int)) {
+			var states []string
+			for _, s := range roadStates {
+				states = append(states, s.short)
+			}
+			t.Logf("entries of the savepoints, Flink %s:\n%s", v, roadTable(roads, states, func(r *road, row func(string, map[string]int)) {
 				for leg, saved := range r.saved {
 					row(roadLegs[leg], saved)
 				}
