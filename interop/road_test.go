@@ -3,6 +3,7 @@ package interop
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -166,7 +167,7 @@ func (r *road) run(ctx context.Context, leg int) error {
 		for !done() {
 			select {
 			case <-x.Done():
-				return fmt.Errorf("the job is %s: %v", x.Status(), x.Wait(ctx))
+				return errors.Join(fmt.Errorf("the job is %s", x.Status()), x.Wait(ctx))
 			case <-time.After(time.Millisecond):
 			}
 		}
