@@ -252,7 +252,12 @@ func (c *Checkpoints) mustBeFull(id int64) bool {
 // Begin begins a checkpoint. The error unwraps to [ErrID] if the number was used before, also by a savepoint or
 // a checkpoint that was aborted, or is not above those of completed checkpoints and of what was restored.
 func (c *Checkpoints) Begin(id int64) (*Pending, error) {
-	return c.start(id, &Pending{dir: storage.Join(c.dir, "chk-"+strconv.FormatInt(id, 10)), shared: storage.Join(c.dir, sharedName)})
+	return c.start(id, c.checkpoint(id))
+}
+
+// checkpoint gives a checkpoint that has not begun yet.
+func (c *Checkpoints) checkpoint(id int64) *Pending {
+	return &Pending{dir: storage.Join(c.dir, "chk-"+strconv.FormatInt(id, 10)), shared: storage.Join(c.dir, sharedName)}
 }
 
 // BeginSavepoint begins a savepoint in a directory, which must not be one of those where the job has its
@@ -273,7 +278,9 @@ func (c *Checkpoints) BeginSavepoint(id int64, dir string) (*Pending, error) {
 // BeginAdoption begins a checkpoint that names the files of a savepoint, which stay those of the savepoint: what a job is to go on from
 // that was stopped with it, should it fail on its way out. It may name only files that are not the job's, and does so also where [Pending.Full] forbids to share any.
 func (c *Checkpoints) BeginAdoption(id int64) (*Pending, error) {
-	return c.start(id, &Pending{dir: storage.Join(c.dir, "chk-"+strconv.FormatInt(id, 10)), shared: storage.Join(c.dir, sharedName), adopts: true})
+	p := c.checkpoint(id)
+	p.adopts = true
+	return c.start(id, p)
 }
 
 func (c *Checkpoints) start(id int64, p *Pending) (*Pending, error) {

@@ -43,20 +43,31 @@ type restorePoint struct {
 	uri, dir string
 }
 
-// newAttempt makes the tasks of a job.
-func (x *Execution) newAttempt(ctx context.Context, number int, r *restorePoint) (*attempt, error) {
-	byID := map[metadata.OperatorID]*metadata.Operator{}
+// operators gives what is saved of each operator; nothing if r is nil.
+func (r *restorePoint) operators() map[metadata.OperatorID]*metadata.Operator {
+	ops := map[metadata.OperatorID]*metadata.Operator{}
 	if r != nil {
 		for i := range r.snapshot.Operators {
-			byID[r.snapshot.Operators[i].ID] = &r.snapshot.Operators[i]
+			ops[r.snapshot.Operators[i].ID] = &r.snapshot.Operators[i]
 		}
 	}
-	p, err := newPlan(x.job, x.o.Parallelism, x.o.MaxParallelism, func(n *node) int {
-		if op := byID[n.id]; op != nil {
+	return ops
+}
+
+// planFor gives the plan of the job if it is restored from r, or from nothing.
+func (x *Execution) planFor(r *restorePoint) (*plan, error) {
+	ops := r.operators()
+	return newPlan(x.job, x.o.Parallelism, x.o.MaxParallelism, func(n *node) int {
+		if op := ops[n.id]; op != nil {
 			return int(op.MaxParallelism)
 		}
 		return 0
 	})
+}
+
+// newAttempt makes the tasks of a job.
+func (x *Execution) newAttempt(ctx context.Context, number int, r *restorePoint) (*attempt, error) {
+	p, err := x.planFor(r)
 	if err != nil {
 		return nil, err
 	}
@@ -291,12 +302,7 @@ const restorers = 8
 
 // restore opens the states of all tasks and fills them.
 func (a *attempt) restore(r *restorePoint) error {
-	ops := map[metadata.OperatorID]*metadata.Operator{}
-	if r != nil {
-		for i := range r.snapshot.Operators {
-			ops[r.snapshot.Operators[i].ID] = &r.snapshot.Operators[i]
-		}
-	}
+	ops := r.operators()
 	if local := a.x.o.Local; local != nil && r == nil {
 		// No checkpoint has completed, of which older attempts may have left copies.
 		local.Clean(func(id localrecovery.TaskID) bool { return id.Job != a.x.id })

@@ -26,11 +26,7 @@ func Dispose(ctx context.Context, fs storage.FS, path string) error {
 	if info.Dir {
 		uri = storage.Join(uri, metadata.FileName)
 	}
-	data, err := storage.ReadAll(ctx, fs, uri, maxMetadata)
-	if err != nil {
-		return fmt.Errorf("dispose of %s: %w", path, err)
-	}
-	s, err := metadata.Decode(data)
+	s, err := readMetadata(ctx, fs, uri)
 	if err != nil {
 		return fmt.Errorf("dispose of %s: %w", path, err)
 	}

@@ -118,7 +118,7 @@ func Start(ctx context.Context, j *Job, o Options) (*Execution, error) {
 		return nil, err
 	}
 	// What is wrong with the plan is no failure of the job.
-	p, err := newPlan(j, o.Parallelism, o.MaxParallelism, x.restoredMax())
+	p, err := x.planFor(x.point)
 	if err == nil && x.point != nil {
 		err = x.fits(x.point, p)
 	}
@@ -145,19 +145,6 @@ func (x *Execution) closed(err error) error {
 		err = errors.Join(err, x.checkpoints.Close(context.WithoutCancel(x.ctx)))
 	}
 	return err
-}
-
-func (x *Execution) restoredMax() func(*node) int {
-	return func(n *node) int {
-		if x.point != nil {
-			for i := range x.point.snapshot.Operators {
-				if op := &x.point.snapshot.Operators[i]; op.ID == n.id {
-					return int(op.MaxParallelism)
-				}
-			}
-		}
-		return 0
-	}
 }
 
 // recover finds what the job goes on from.
@@ -227,19 +214,27 @@ func (x *Execution) latest(ctx context.Context) (*restorePoint, error) {
 	if !ok {
 		return nil, nil
 	}
-	data, err := storage.ReadAll(ctx, x.o.FS, latest.URI, maxMetadata)
+	s, err := readMetadata(ctx, x.o.FS, latest.URI)
 	if err != nil {
 		return nil, err
-	}
-	s, err := metadata.Decode(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", latest.URI, err)
 	}
 	return &restorePoint{snapshot: s, uri: latest.URI, dir: latest.Dir}, nil
 }
 
 // maxMetadata is the largest metadata file that is read, in bytes.
 const maxMetadata = 2 << 30
+
+func readMetadata(ctx context.Context, fs storage.FS, uri string) (*metadata.Snapshot, error) {
+	data, err := storage.ReadAll(ctx, fs, uri, maxMetadata)
+	if err != nil {
+		return nil, err
+	}
+	s, err := metadata.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", uri, err)
+	}
+	return s, nil
+}
 
 // do has the goroutine of the execution call a function.
 func (x *Execution) do(f func()) bool {

@@ -225,15 +225,7 @@ func jobTable(w io.Writer, files []string) error {
 	// best gives the rates by CPU and by wall time, and the checkpoints.
 	best := func(k jobKey) (cpu, wall float64, checkpoints int64) {
 		for _, l := range lines[k] {
-			middle := func(of func(jobLine) float64) float64 {
-				v := make([]float64, len(l))
-				for i := range l {
-					v[i] = of(l[i])
-				}
-				slices.Sort(v)
-				return v[len(v)/2]
-			}
-			c, n := middle(func(l jobLine) float64 { return float64(l.Ops) / l.CPU }), middle(func(l jobLine) float64 { return float64(l.Ops) / l.Net })
+			c, n := median(l, func(l jobLine) float64 { return float64(l.Ops) / l.CPU }), median(l, func(l jobLine) float64 { return float64(l.Ops) / l.Net })
 			if c > cpu {
 				cpu, wall, checkpoints = c, n, l[0].Checkpoints
 			}
