@@ -21,6 +21,7 @@ const module = "github.com/drey-state/drey/"
 // Tests may also import the packages in testsToo.
 var direction = map[string][]string{
 	"internal/javaio":     {},
+	"internal/ordered":    {},
 	"keygroup":            {},
 	"rest":                {},
 	"rest/resttest":       {},
@@ -37,7 +38,8 @@ var direction = map[string][]string{
 	"state":               {"backend", "backend/heap", "backend/pebble"},
 	"incremental":         {"metadata", "storage"},
 	"localrecovery":       {"keygroup", "storage"},
-	"tools":               {"backend", "backend/heap", "backend/pebble", "backend/rocksdb", "incremental", "keygroup", "metadata", "rest", "serializer", "storage"},
+	"rewrite":             {"backend", "keygroup", "metadata", "serializer", "storage", "internal/ordered"},
+	"tools":               {"backend", "backend/heap", "backend/pebble", "backend/rocksdb", "incremental", "keygroup", "metadata", "rest", "rewrite", "serializer", "storage", "internal/ordered"},
 	"tools/drey":          {"backend", "keygroup", "serializer", "metadata", "rest", "storage", "storage/s3", "tools"},
 	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "rest", "serializer", "state", "storage"},
 	"runtime/wordcount":   {"backend", "incremental", "localrecovery", "runtime", "serializer", "state", "storage", "storage/s3"},

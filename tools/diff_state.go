@@ -11,6 +11,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/internal/ordered"
 	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
@@ -126,7 +127,7 @@ func DiffState(ctx context.Context, fsys storage.FS, old, new *Snapshot, o DiffS
 	index := map[changeKey]int{}
 	shown := map[changeKey]int{}
 	var problems [sides]problemList
-	err := ordered(ctx, jobs, len(d.chunks), d.compare, func(n int, r chunkResult) error {
+	err := ordered.Each(ctx, jobs, len(d.chunks), d.compare, func(n int, r chunkResult) error {
 		c := d.chunks[n]
 		for _, s := range r.states {
 			k := changeKey{c.op.ID, s.State}

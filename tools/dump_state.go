@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/internal/ordered"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -88,8 +89,8 @@ func DumpState(ctx context.Context, fsys storage.FS, s *Snapshot, w io.Writer, o
 	}
 	var problems problemList
 	var bad undecoded
-	free := newFreeList[dumpBatch](4 * orderedDepth)
-	err = ordered(ctx, r.jobs, len(r.parts), func(ctx context.Context, n int, send func(*dumpBatch) error) error {
+	free := newFreeList[dumpBatch](4 * ordered.Depth)
+	err = ordered.Each(ctx, r.jobs, len(r.parts), func(ctx context.Context, n int, send func(*dumpBatch) error) error {
 		u := r.parts[n].unit
 		e := out.encoder(u)
 		b := free.get()
@@ -141,7 +142,7 @@ func DumpState(ctx context.Context, fsys storage.FS, s *Snapshot, w io.Writer, o
 		b.reset()
 		free.put(b)
 		if d.Limited {
-			return errEnough
+			return ordered.ErrEnough
 		}
 		return nil
 	})

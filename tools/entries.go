@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/internal/ordered"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
@@ -88,12 +89,12 @@ func Entries(ctx context.Context, fsys storage.FS, s *Snapshot, o EntryOptions) 
 		stopped := false
 		give := func(e *Entry, err error) error {
 			if stopped = !yield(e, err); stopped {
-				return errEnough
+				return ordered.ErrEnough
 			}
 			return nil
 		}
-		free := newFreeList[entryBatch](4 * orderedDepth)
-		err = ordered(ctx, r.jobs, len(r.parts), func(ctx context.Context, n int, send func(*entryBatch) error) error {
+		free := newFreeList[entryBatch](4 * ordered.Depth)
+		err = ordered.Each(ctx, r.jobs, len(r.parts), func(ctx context.Context, n int, send func(*entryBatch) error) error {
 			return r.batches(ctx, n, free, send)
 		}, func(n int, b *entryBatch) error {
 			u := r.parts[n].unit
@@ -104,7 +105,7 @@ func Entries(ctx context.Context, fsys storage.FS, s *Snapshot, o EntryOptions) 
 					return err
 				}
 				if given++; given == o.Limit {
-					return errEnough
+					return ordered.ErrEnough
 				}
 			}
 			problem := b.problem

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/internal/ordered"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/storage"
 )
@@ -74,7 +75,7 @@ func KafkaOffsets(ctx context.Context, fsys storage.FS, s *Snapshot, o EntryOpti
 		split   *kafkaSplit
 		problem *StateProblem
 	}
-	err = ordered(ctx, r.jobs, len(r.parts), func(ctx context.Context, n int, send func(position) error) error {
+	err = ordered.Each(ctx, r.jobs, len(r.parts), func(ctx context.Context, n int, send func(position) error) error {
 		return r.read(ctx, r.parts[n], visitor{
 			element: func(e *backend.OperatorEntry) error {
 				if k, ok := kafkaElement(e); ok {

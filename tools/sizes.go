@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/internal/ordered"
 	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
@@ -138,7 +139,7 @@ func Sizes(ctx context.Context, fsys storage.FS, s *Snapshot, o SizeOptions) (*S
 	subtasks := map[stateKey]map[int]bool{}
 	var order []stateKey
 	var problems problemList
-	err = ordered(ctx, r.jobs, len(r.parts), func(ctx context.Context, n int, send func(partSizes) error) error {
+	err = ordered.Each(ctx, r.jobs, len(r.parts), func(ctx context.Context, n int, send func(partSizes) error) error {
 		u := r.parts[n].unit
 		var sum partSizes
 		var last any

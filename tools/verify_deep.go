@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/internal/ordered"
 	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
@@ -66,7 +67,7 @@ func VerifyDeep(ctx context.Context, fsys storage.FS, s *Snapshot, jobs int, pro
 	var problems problemList
 	var unchecked, bad, misplaced, closed undecoded
 	handles, unopened := map[*unit]bool{}, map[*unit]bool{}
-	err = ordered(ctx, r.jobs, len(r.parts), r.deepPart, func(n int, p deepResult) error {
+	err = ordered.Each(ctx, r.jobs, len(r.parts), r.deepPart, func(n int, p deepResult) error {
 		u := r.parts[n].unit
 		if p.closed {
 			unopened[u] = true

@@ -1,4 +1,4 @@
-package tools
+package ordered
 
 import (
 	"context"
@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// orderedDepth is how many results a part may be ahead of what was taken of it.
-const orderedDepth = 8
+// Depth is how many results a part may be ahead of what was taken of it.
+const Depth = 8
 
-// errEnough is what emit returns to [ordered] to end it without an error.
-var errEnough = errors.New("enough")
+// ErrEnough is what emit returns to [Each] to end it without an error.
+var ErrEnough = errors.New("enough")
 
-// ordered works on parts 0 to n-1, on jobs of them at a time, and hands what
+// Each works on parts 0 to n-1, on jobs of them at a time, and hands what
 // they send to emit in the order of the parts, in the goroutine of the caller.
 // Memory is bounded: a part that is ahead of its turn waits when it has sent
-// [orderedDepth] results. An error of work or emit ends everything.
-func ordered[T any](ctx context.Context, jobs, n int, work func(ctx context.Context, part int, send func(T) error) error, emit func(part int, result T) error) error {
+// [Depth] results. An error of work or emit ends everything.
+func Each[T any](ctx context.Context, jobs, n int, work func(ctx context.Context, part int, send func(T) error) error, emit func(part int, result T) error) error {
 	type stream struct {
 		part    int
 		results chan T
@@ -37,7 +37,7 @@ func ordered[T any](ctx context.Context, jobs, n int, work func(ctx context.Cont
 		if next == n || ctx.Err() != nil {
 			return stream{}, false
 		}
-		s := stream{next, make(chan T, orderedDepth)}
+		s := stream{next, make(chan T, Depth)}
 		select {
 		case queue <- s:
 		case <-ctx.Done():
@@ -86,7 +86,7 @@ func ordered[T any](ctx context.Context, jobs, n int, work func(ctx context.Cont
 	}
 	err := <-ended
 	switch {
-	case errors.Is(failed, errEnough):
+	case errors.Is(failed, ErrEnough):
 		return nil
 	case failed != nil:
 		return failed
