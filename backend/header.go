@@ -12,11 +12,11 @@ import (
 // KeyedVersion is the version of headers of keyed state that Flink 1.20 and 2.x write (KeyedBackendSerializationProxy).
 const KeyedVersion = 6
 
-// Versions of the headers of operator state, as their writers number them.
-const (
-	operatorVersionPlain = 5 // without the byte that says whether data is compressed
-	operatorVersion      = 6
-)
+// OperatorVersion is the version of headers of operator state that Flink 1.20 and 2.x write (OperatorBackendSerializationProxy).
+const OperatorVersion = 6
+
+// operatorVersionPlain is the version before, without the byte that says whether data is compressed.
+const operatorVersionPlain = 5
 
 // proxyVersion is the version that precedes a serializer's snapshot in a
 // header (TypeSerializerSnapshotSerializationUtil).
@@ -103,7 +103,7 @@ func (r *headerReader) operator() *OperatorHeader {
 	switch {
 	case in.Err() != nil:
 		return nil
-	case h.Version == operatorVersion:
+	case h.Version == OperatorVersion:
 		h.Compressed = readBool(in, "compressed")
 	case h.Version != operatorVersionPlain:
 		return readLegacyOperatorHeader(in, h.Version)
@@ -120,12 +120,12 @@ func (h *OperatorHeader) Write(out *serializer.Output) {
 		out.Raw(h.legacy)
 		return
 	}
-	if h.Version != operatorVersion && (h.Version != operatorVersionPlain || h.Compressed) {
+	if h.Version != OperatorVersion && (h.Version != operatorVersionPlain || h.Compressed) {
 		out.Fail(fmt.Errorf("a header of version %d: %w", h.Version, serializer.ErrUnsupported))
 		return
 	}
 	out.I32(h.Version)
-	if h.Version == operatorVersion {
+	if h.Version == OperatorVersion {
 		out.Bool(h.Compressed)
 	}
 	writeStateMetas(out, h.Operator)

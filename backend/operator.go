@@ -183,7 +183,7 @@ func (r *OperatorReader) readHeader(ctx context.Context) error {
 	end := first
 	if tail := first - int64(len(identifier)); tail > 0 {
 		in := serializer.NewStreamInput(&span{src, 0, 5}, 0)
-		if in.I32() == operatorVersion && in.U8() == 1 {
+		if in.I32() == OperatorVersion && in.U8() == 1 {
 			end = tail
 		}
 	}

@@ -307,7 +307,7 @@ type OperatorSnapshot struct {
 
 // Snapshot copies the state as it is now: the whole of it is serialized at once, as in Flink, as it is small.
 func (o *Operator) Snapshot(compress bool) (*OperatorSnapshot, error) {
-	s := &OperatorSnapshot{header: OperatorHeader{Version: operatorVersion, Compressed: compress}}
+	s := &OperatorSnapshot{header: OperatorHeader{Version: OperatorVersion, Compressed: compress}}
 	out := serializer.NewOutput(nil)
 	for _, kind := range []Kind{KindOperator, KindBroadcast} {
 		for i := range o.states {

@@ -1,0 +1,702 @@
+package rewrite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/keygroup"
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/serializer"
+)
+
+// Plan is what will be done to a snapshot. Nothing was written for it; [Plan.Execute] does exactly this.
+type Plan struct {
+	Operators []*OperatorPlan `json:"operators"`
+	// Problems is what can't be carried over; the plan can't be executed if there are any. Warnings is what to know besides.
+	Problems []Problem `json:"problems,omitempty"`
+	Warnings []Problem `json:"warnings,omitempty"`
+	// Bytes is how many bytes of state are to be read, as far as the handles say.
+	Bytes int64 `json:"bytes"`
+	// Version of the metadata, and what kind of snapshot it will be.
+	Version metadata.Version `json:"metadataVersion"`
+	Kind    metadata.Kind    `json:"-"`
+
+	src Source
+	o   Options
+}
+
+// Work is what is done to the keyed state of an operator.
+type Work string
+
+// What is done, in the order of what it costs.
+const (
+	// Copied means that the files are copied as they are.
+	Copied Work = "copied"
+	// Rewritten means that entries are read and written in their order.
+	Rewritten Work = "rewritten"
+	// Sorted means that the entries of each key group are sorted.
+	Sorted Work = "sorted"
+	// Moved means that entries move to other key groups.
+	Moved Work = "moved"
+)
+
+// OperatorPlan is what will be done to an operator.
+type OperatorPlan struct {
+	// Source is the operator as it is. Target is what it becomes, still without state.
+	Source *metadata.Operator `json:"-"`
+	Target metadata.Operator  `json:"-"`
+	// Dropped says that it is left out.
+	Dropped bool `json:"dropped,omitempty"`
+	// From names the layouts of the keyed state that is there, Format is that of what is written; Work is "" if there is no keyed state.
+	From   []string    `json:"from,omitempty"`
+	Format Format      `json:"format"`
+	Work   Work        `json:"work,omitempty"`
+	States []StatePlan `json:"states,omitempty"`
+	// OperatorStates are the states that are not keyed.
+	OperatorStates []StatePlan `json:"operatorStates,omitempty"`
+
+	t        *Transform
+	handles  []*handle
+	raw      []*handle // raw keyed state that is no timers
+	header   backend.KeyedHeader
+	states   []*backend.State // of the header
+	numbers  map[stateID]int  // number in the header by what the source calls the state; -1 if it is dropped
+	puts     []statePut
+	elements []*elements
+	channels bool
+	hasher   func() *serializer.Hasher
+}
+
+// StatePlan is what becomes of a state.
+type StatePlan struct {
+	Name string `json:"name"`
+	// To is the new name; "" if the state is dropped.
+	To   string `json:"to"`
+	Type string `json:"type"`
+}
+
+// stateID is what a backend knows a state by.
+type stateID struct {
+	name   string
+	timers bool
+}
+
+func idOf(s *backend.State) stateID { return stateID{s.Meta.Name, s.Type == backend.TypeTimers} }
+
+// statePut is an entry that is put, with the number of its state.
+type statePut struct {
+	state, group int
+	key, value   []byte
+}
+
+// handle is a handle of keyed state.
+type handle struct {
+	keyed   metadata.Keyed
+	isRaw   bool
+	subtask int
+	groups  keygroup.Range
+	bytes   int64
+	shared  reader
+	// What its header says, as far as it could be read.
+	format    string
+	header    *backend.KeyedHeader
+	headerErr error
+	states    []*backend.State
+}
+
+// NewPlan looks at what there is, which opens each handle and reads its header, and plans what will be done to it. An error
+// is one of reading; what can't be done is among the plan's problems.
+func NewPlan(ctx context.Context, src Source, o Options) (*Plan, error) {
+	p := &Plan{src: src, o: o, Version: o.Version}
+	if p.Version == 0 {
+		p.Version = max(metadata.Version3, src.Metadata.Version)
+	}
+	if m := o.MaxParallelism; m < 0 || m > keygroup.UpperBound {
+		return nil, fmt.Errorf("max parallelism %d: it must be from 1 to %d", m, keygroup.UpperBound)
+	}
+	if n := o.Parallelism; n < 0 || n > keygroup.UpperBound {
+		return nil, fmt.Errorf("parallelism %d: it must be from 1 to %d", n, keygroup.UpperBound)
+	}
+	ids := map[metadata.OperatorID]*OperatorPlan{}
+	for i := range src.Metadata.Operators {
+		op, err := p.operator(ctx, &src.Metadata.Operators[i])
+		if err != nil {
+			return nil, err
+		}
+		p.Operators = append(p.Operators, op)
+		if op.Dropped {
+			continue
+		}
+		if other := ids[op.Target.ID]; other != nil {
+			p.problem(op, "", "it would have the ID %s, as %s has", op.Target.ID, Label(other.Source))
+		}
+		ids[op.Target.ID] = op
+	}
+	p.Kind = metadata.KindCanonicalSavepoint
+	for _, op := range p.Operators {
+		if op.Work != "" && op.Format != Canonical {
+			p.Kind = metadata.KindNativeSavepoint
+		}
+	}
+	p.checkMetadata()
+	return p, nil
+}
+
+// Label names an operator for messages.
+func Label(op *metadata.Operator) string {
+	switch {
+	case op.UID != "":
+		return fmt.Sprintf("operator %s (uid %q)", op.ID, op.UID)
+	case op.Name != "":
+		return fmt.Sprintf("operator %s (%s)", op.ID, op.Name)
+	}
+	return fmt.Sprintf("operator %s", op.ID)
+}
+
+func (p *Plan) problem(op *OperatorPlan, state, format string, args ...any) {
+	p.Problems = append(p.Problems, newProblem(op, state, format, args...))
+}
+
+func (p *Plan) warn(op *OperatorPlan, state, format string, args ...any) {
+	w := newProblem(op, state, format, args...)
+	if !slices.Contains(p.Warnings, w) {
+		p.Warnings = append(p.Warnings, w)
+	}
+}
+
+func newProblem(op *OperatorPlan, state, format string, args ...any) Problem {
+	pr := Problem{Text: fmt.Sprintf(format, args...)}
+	if op != nil {
+		pr.Operator, pr.Where = op.Source, Label(op.Source)
+		if state != "" {
+			pr.Where += fmt.Sprintf(", state %q", state)
+		}
+	}
+	return pr
+}
+
+// checkMetadata finds out whether the metadata can be expressed in its version.
+func (p *Plan) checkMetadata() {
+	s := *p.src.Metadata
+	s.Operators = nil
+	for _, op := range p.Operators {
+		if op.Dropped {
+			continue
+		}
+		o := *op.Source
+		o.Subtasks = nil
+		for _, t := range op.Source.Subtasks {
+			if t.State != nil {
+				// Its state is written anew, but for what can only be carried as it is.
+				t.State = &metadata.SubtaskState{
+					InputChannels: t.State.InputChannels, OutputChannels: t.State.OutputChannels, Unused: t.State.Unused, Legacy: t.State.Legacy,
+				}
+			}
+			o.Subtasks = append(o.Subtasks, t)
+		}
+		s.Operators = append(s.Operators, o)
+	}
+	if p.Version < metadata.Version3 {
+		p.problem(nil, "", "metadata of version %d can't hold a savepoint that names its files relative to itself", p.Version)
+		return
+	}
+	if _, err := s.As(p.Version); err != nil {
+		p.problem(nil, "", "%v", err)
+	}
+}
+
+func (p *Plan) operator(ctx context.Context, source *metadata.Operator) (*OperatorPlan, error) {
+	op := &OperatorPlan{Source: source, Target: *source, numbers: map[stateID]int{}, t: &Transform{}}
+	op.Target.Subtasks = nil
+	if p.o.Transform != nil {
+		t, err := p.o.Transform(source)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", Label(source), err)
+		}
+		if t != nil {
+			op.t = t
+		}
+	}
+	if op.t.Drop {
+		op.Dropped = true
+		return op, nil
+	}
+	if op.t.ID != nil {
+		op.Target.ID, op.Target.Name, op.Target.UID = *op.t.ID, op.t.Name, op.t.UID
+	}
+	for i := range source.Subtasks {
+		t := &source.Subtasks[i]
+		if t.State == nil {
+			continue
+		}
+		for _, k := range []struct {
+			metadata.Keyed
+			raw bool
+		}{{t.State.ManagedKeyed, false}, {t.State.RawKeyed, true}} {
+			if k.Keyed == nil {
+				continue
+			}
+			groups, ok := metadata.KeyGroupsOf(k.Keyed)
+			if !ok {
+				p.problem(op, "", "subtask %d has a handle of keyed state of type %T", t.Index, k.Keyed)
+				continue
+			}
+			op.handles = append(op.handles, &handle{keyed: k.Keyed, isRaw: k.raw, subtask: int(t.Index), groups: groups, bytes: keyedBytes(k.Keyed)})
+		}
+		op.channels = op.channels || len(t.State.InputChannels)+len(t.State.OutputChannels) > 0
+		if len(t.State.Legacy) > 0 {
+			p.problem(op, "", "subtask %d has state of the Checkpointed interface, which no release after Flink 1.3 restores", t.Index)
+		}
+	}
+	slices.SortFunc(op.handles, func(a, b *handle) int { return cmp.Or(a.groups.Start-b.groups.Start, a.subtask-b.subtask) })
+	if err := p.parallelism(op); err != nil {
+		return nil, err
+	}
+	if err := p.keyed(ctx, op); err != nil {
+		return nil, err
+	}
+	if err := p.operatorState(ctx, op); err != nil {
+		return nil, err
+	}
+	return op, nil
+}
+
+// parallelism decides on the operator's numbers of subtasks and of key groups.
+func (p *Plan) parallelism(op *OperatorPlan) error {
+	s, t := op.Source, &op.Target
+	if m := int32(p.o.MaxParallelism); m > 0 && s.MaxParallelism != 1 {
+		t.MaxParallelism = m
+	}
+	if n := int32(p.o.Parallelism); n > 0 && len(op.handles) > 0 {
+		t.Parallelism = n
+		if t.MaxParallelism == 1 {
+			t.Parallelism = 1
+		}
+	}
+	if t.Parallelism > t.MaxParallelism {
+		p.problem(op, "", "parallelism %d is more than max parallelism %d", t.Parallelism, t.MaxParallelism)
+	}
+	changed := t.Parallelism != s.Parallelism || t.MaxParallelism != s.MaxParallelism
+	if !changed {
+		return nil
+	}
+	for _, sub := range s.Subtasks {
+		if sub.State == nil {
+			p.problem(op, "", "subtask %d had finished, so that the parallelism can't change", sub.Index)
+			break
+		}
+	}
+	if op.channels {
+		p.problem(op, "", "it has records in flight, of an unaligned checkpoint, so that the parallelism can't change: take a savepoint, or an aligned checkpoint")
+	}
+	return nil
+}
+
+// keyed plans what becomes of the keyed state.
+func (p *Plan) keyed(ctx context.Context, op *OperatorPlan) error {
+	if len(op.handles) == 0 {
+		return nil
+	}
+	if m := op.Source.MaxParallelism; m <= 0 || m > keygroup.UpperBound {
+		p.problem(op, "", "keyed state of %d key groups", m)
+		return nil
+	}
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.SetLimit(p.o.jobs())
+	for _, h := range op.handles {
+		eg.Go(func() error {
+			err := h.look(ctx, p.src.Files, int(op.Source.MaxParallelism))
+			if err != nil {
+				return fmt.Errorf("%s: subtask %d: %w", Label(op.Source), h.subtask, err)
+			}
+			return nil
+		})
+	}
+	if err := eg.Wait(); err != nil {
+		return err
+	}
+	if !p.disjoint(op) {
+		return nil
+	}
+	formats := map[string]bool{}
+	managed := op.handles[:0:0]
+	for _, h := range op.handles {
+		p.Bytes += h.bytes
+		formats[h.format] = true
+		if h.format == "raw" {
+			if nothing(h.keyed) {
+				continue
+			}
+			op.raw = append(op.raw, h)
+			if op.Target.MaxParallelism != op.Source.MaxParallelism {
+				p.problem(op, "", "subtask %d has raw keyed state that is no timers: only its operator can move it to other key groups", h.subtask)
+			}
+			continue
+		}
+		managed = append(managed, h)
+	}
+	op.handles = managed
+	op.From = slices.Sorted(maps.Keys(formats))
+	p.format(op)
+	if p.copies(op) {
+		op.Work = Copied
+		p.listCopied(op)
+		return nil
+	}
+	if len(op.handles) == 0 {
+		op.Work = Rewritten
+		return nil
+	}
+	if !p.merge(op) {
+		op.Work = Rewritten
+		return nil
+	}
+	p.checkStates(op)
+	op.Work = Rewritten
+	switch {
+	case op.Target.MaxParallelism != op.Source.MaxParallelism:
+		op.Work = Moved
+		p.hash(op)
+	case op.Format == NativeRocksDB && (!slices.Equal(op.From, []string{"rocksdb"}) || len(op.t.Put) > 0):
+		op.Work = Sorted
+	}
+	p.puts(op)
+	return nil
+}
+
+// disjoint checks that no key group is in two handles of a kind.
+func (p *Plan) disjoint(op *OperatorPlan) bool {
+	for _, raw := range []bool{false, true} {
+		end := -1
+		for _, h := range op.handles {
+			if h.isRaw != raw || h.groups.Empty() {
+				continue
+			}
+			if h.groups.Start <= end {
+				p.problem(op, "", "key group %d is in two handles", h.groups.Start)
+				return false
+			}
+			if h.groups.End >= int(op.Source.MaxParallelism) {
+				p.problem(op, "", "subtask %d has key group %d of %d", h.subtask, h.groups.End, op.Source.MaxParallelism)
+				return false
+			}
+			end = h.groups.End
+		}
+	}
+	return true
+}
+
+// layoutOf gives the format in which a layout stays as it is.
+func layoutOf(layout string) Format {
+	switch layout {
+	case "heap":
+		return NativeHeap
+	case "rocksdb":
+		return NativeRocksDB
+	}
+	return Canonical
+}
+
+// format decides on the layout in which an operator's state is written.
+func (p *Plan) format(op *OperatorPlan) {
+	if op.Format = p.o.Format; op.Format != AsIs {
+		return
+	}
+	op.Format = Canonical
+	for i, h := range op.handles {
+		f := layoutOf(h.format)
+		if h.isRaw && len(op.handles) > 1 {
+			continue // the managed state says which backend it was
+		}
+		if i > 0 && f != op.Format {
+			op.Format = Canonical
+			return
+		}
+		op.Format = f
+	}
+}
+
+// copies says whether the operator's keyed state can stay as it is, byte for byte.
+func (p *Plan) copies(op *OperatorPlan) bool {
+	t := op.t
+	if op.Target.Parallelism != op.Source.Parallelism || op.Target.MaxParallelism != op.Source.MaxParallelism || t.State != nil || t.Keyed != nil || len(t.Put) > 0 {
+		return false
+	}
+	for _, h := range op.handles {
+		switch {
+		case h.isRaw && op.Format == NativeRocksDB:
+			continue
+		case h.format == "changelog" || layoutOf(h.format) != op.Format || h.isRaw:
+			return false
+		case h.header == nil && h.headerErr == nil:
+			return false
+		case h.header != nil && h.header.Version != backend.KeyedVersion || h.header != nil && outdated(h.header):
+			return false
+		}
+		if _, ok := h.keyed.(*metadata.KeyGroups); ok && h.header != nil {
+			if c := p.o.Compression; c != CompressionAsIs && (c == CompressionSnappy) != h.header.Compressed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// outdated says that a header has snapshots of serializers in the form of Flink 1.7 or before.
+func outdated(h *backend.KeyedHeader) bool {
+	if h.Key.Modern() != h.Key {
+		return true
+	}
+	for i := range h.States {
+		for _, s := range h.States[i].Serializers {
+			if s.Snapshot.Modern() != s.Snapshot {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// listCopied lists the states that are copied as they are.
+func (p *Plan) listCopied(op *OperatorPlan) {
+	seen := map[stateID]bool{}
+	for _, h := range op.handles {
+		for _, s := range h.states {
+			if id := idOf(s); !seen[id] {
+				seen[id] = true
+				op.States = append(op.States, StatePlan{Name: s.Meta.Name, To: s.Meta.Name, Type: string(s.Type)})
+			}
+		}
+	}
+}
+
+// merge makes the header of what is written, with the states of all handles. False means that it can't be made.
+func (p *Plan) merge(op *OperatorPlan) bool {
+	ok := true
+	fail := func(state, format string, args ...any) {
+		p.problem(op, state, format, args...)
+		ok = false
+	}
+	op.header.Version = backend.KeyedVersion
+	op.header.Compressed = p.o.Compression == CompressionSnappy
+	for _, h := range op.handles {
+		if h.headerErr != nil {
+			fail("", "the header of subtask %d's state can't be read to its end, so that it can't be written: %v", h.subtask, h.headerErr)
+			return false
+		}
+		if h.header != nil && p.o.Compression == CompressionAsIs && h.header.Compressed {
+			op.header.Compressed = true
+		}
+		for _, s := range h.states {
+			key := s.Parts().Key.Modern()
+			switch {
+			case op.header.Key == nil:
+				op.header.Key = key
+			case !equal(op.header.Key, key):
+				fail(s.Meta.Name, "its keys are of another type than those of other states: %s, not %s", key, op.header.Key)
+				return false
+			}
+		}
+		if h.header != nil && op.header.Key == nil {
+			op.header.Key = h.header.Key.Modern()
+		}
+	}
+	var was []*backend.State
+	for _, h := range op.handles {
+		for _, s := range h.states {
+			m, err := s.Managed()
+			if err != nil {
+				fail(s.Meta.Name, "%v", err)
+				continue
+			}
+			meta := modern(m.Meta)
+			target := backend.NewState(&meta, op.header.Key)
+			id := idOf(s)
+			if n, seen := op.numbers[id]; seen {
+				if n >= 0 && backend.SameState(was[n], target) != nil {
+					fail(s.Meta.Name, "subtask %d describes it otherwise than another one", h.subtask)
+				}
+				continue
+			}
+			to := s.Meta.Name
+			if op.t.State != nil {
+				to = op.t.State(to, true)
+			}
+			op.States = append(op.States, StatePlan{Name: s.Meta.Name, To: to, Type: string(target.Type)})
+			if to == "" {
+				op.numbers[id] = -1
+				continue
+			}
+			op.numbers[id] = len(op.header.States)
+			was = append(was, target)
+			meta.Name = to
+			if i := slices.IndexFunc(op.header.States, func(o backend.StateMeta) bool {
+				return o.Name == to && (op.Format != NativeHeap || o.Kind == meta.Kind)
+			}); i >= 0 {
+				fail(s.Meta.Name, "there is another state of the name %q", to)
+			}
+			op.header.States = append(op.header.States, meta)
+		}
+	}
+	for i := range op.header.States {
+		op.states = append(op.states, backend.NewState(&op.header.States[i], op.header.Key))
+	}
+	out := serializer.NewOutput(nil)
+	op.header.Write(out)
+	if err := out.Err(); err != nil && ok {
+		fail("", "its states can't be described as Flink does today: %v", err)
+	}
+	return ok
+}
+
+func equal(a, b *serializer.Snapshot) bool {
+	x, y := serializer.NewOutput(nil), serializer.NewOutput(nil)
+	a.Write(x)
+	b.Write(y)
+	return x.Err() == nil && y.Err() == nil && string(x.Bytes()) == string(y.Bytes())
+}
+
+// modern describes a state as Flink does since 1.8.
+func modern(s *backend.StateMeta) backend.StateMeta {
+	m := *s
+	m.Serializers = slices.Clone(m.Serializers)
+	for i := range m.Serializers {
+		m.Serializers[i].Snapshot = m.Serializers[i].Snapshot.Modern()
+	}
+	return m
+}
+
+// checkStates finds states that the target can't hold.
+func (p *Plan) checkStates(op *OperatorPlan) {
+	heap := slices.Contains(op.From, "heap") || slices.Contains(op.From, "changelog")
+	for i, s := range op.states {
+		name := op.header.States[i].Name
+		if s.Meta.Kind == backend.KindKeyValueV2 {
+			if op.Format != Canonical || slices.ContainsFunc(op.From, func(f string) bool { return f != "canonical" }) {
+				p.problem(op, name, "it is state of Flink 2's asynchronous API, which is carried from one canonical savepoint into another only")
+			}
+			if p.Version < metadata.Version5 {
+				p.problem(op, name, "it is state of Flink 2's asynchronous API, which Flink 1 doesn't have")
+			}
+		}
+		if s.Type == backend.TypeFolding {
+			p.warn(op, name, "it is folding state, which Flink has no more since 1.9: no job can open it")
+		}
+		parts := s.Parts()
+		for what, snapshot := range map[string]*serializer.Snapshot{"key": parts.Key, "namespace": parts.Namespace, "user key": parts.UserKey, "value": parts.Value} {
+			if snapshot == nil {
+				continue
+			}
+			opaque := snapshot.OpaquePart()
+			if opaque == "" {
+				continue
+			}
+			split := what != "value" || s.Type == backend.TypeList
+			if op.Format == NativeHeap && split || heap || op.Work == Moved && what == "key" {
+				p.warn(op, name, "its %s is of %s, whose end in a file only Java knows: should there be one that needs to be told apart, nothing will be written", what, opaque)
+			}
+		}
+		p.kryo(op, name, s)
+	}
+}
+
+// kryo warns of values that another release of Kryo reads otherwise.
+func (p *Plan) kryo(op *OperatorPlan, name string, s *backend.State) {
+	old, target := p.src.Metadata.Version < metadata.Version5, p.Version < metadata.Version5
+	if old == target {
+		return
+	}
+	parts := s.Parts()
+	for _, snapshot := range []*serializer.Snapshot{parts.Key, parts.Namespace, parts.UserKey, parts.Value} {
+		if class := snapshot.KryoPart(); class != "" {
+			p.warn(op, name, "it holds %s, written by Kryo, whose form is another in Flink 1 and in Flink 2: the bytes are carried as they are", class)
+			return
+		}
+	}
+}
+
+// hash makes what computes the hashes of the operator's keys.
+func (p *Plan) hash(op *OperatorPlan) {
+	op.hasher = func() *serializer.Hasher {
+		if p.o.Hasher != nil {
+			return p.o.Hasher(op.Source, op.header.Key)
+		}
+		return serializer.NewHasher(op.header.Key)
+	}
+	h := op.hasher()
+	if err := h.Err(); err != nil {
+		p.problem(op, "", "keys of type %s can't be moved to other key groups: %v", op.header.Key, err)
+		return
+	}
+	if a := h.Assumes(); a != "" {
+		p.warn(op, "", "the key groups of keys of type %s are computed assuming %s", op.header.Key, a)
+	}
+}
+
+// puts resolves the entries that are put.
+func (p *Plan) puts(op *OperatorPlan) {
+	if len(op.t.Put) == 0 {
+		return
+	}
+	var hasher *serializer.Hasher
+	if op.hasher != nil {
+		hasher = op.hasher()
+	} else if hasher = serializer.NewHasher(op.header.Key); p.o.Hasher != nil {
+		hasher = p.o.Hasher(op.Source, op.header.Key)
+	}
+	for _, put := range op.t.Put {
+		n, ok := op.numbers[stateID{put.State, false}]
+		if !ok || n < 0 {
+			p.problem(op, put.State, "there is no such keyed state to put a value into")
+			continue
+		}
+		hash, err := hasher.Hash(put.Key)
+		if err != nil {
+			p.problem(op, put.State, "the key group of the key can't be known: %v", err)
+			continue
+		}
+		e := backend.Entry{State: op.states[n], Key: put.Key, Namespace: put.Namespace, UserKey: put.UserKey, Value: put.Value, Null: put.Null}
+		op.puts = append(op.puts, statePut{
+			state: n, group: keygroup.ForHash(hash, int(op.Target.MaxParallelism)), key: e.AppendStoredKey(nil), value: e.AppendStoredValue(nil),
+		})
+	}
+	slices.SortStableFunc(op.puts, func(a, b statePut) int { return cmp.Or(a.group-b.group, a.state-b.state) })
+	for i := 1; i < len(op.puts); i++ {
+		if a, b := op.puts[i-1], op.puts[i]; a.group == b.group && a.state == b.state && string(a.key) == string(b.key) {
+			p.problem(op, op.header.States[a.state].Name, "two values are put for the same key")
+		}
+	}
+}
+
+// look opens the handle to see what is in it.
+func (h *handle) look(ctx context.Context, files backend.Files, maxParallelism int) (err error) {
+	r, err := backend.OpenKeyed(ctx, files, h.keyed, backend.Options{MaxParallelism: maxParallelism, Raw: h.isRaw})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	h.format, h.header, h.headerErr, h.states = r.Format(), r.Header(), r.HeaderErr(), r.States()
+	return nil
+}
+
+// nothing says that no key group has any bytes in raw keyed state.
+func nothing(k metadata.Keyed) bool {
+	h, ok := k.(*metadata.KeyGroups)
+	return ok && !slices.ContainsFunc(h.Offsets, func(o int64) bool { return o >= 0 })
+}
+
+// keyedBytes is how many bytes a handle names.
+func keyedBytes(k metadata.Keyed) (n int64) {
+	one := &metadata.Snapshot{Version: metadata.Version6, Operators: []metadata.Operator{{Subtasks: []metadata.Subtask{{State: &metadata.SubtaskState{ManagedKeyed: k}}}}}}
+	for ref := range one.Refs() {
+		n += max(ref.Size, 0)
+	}
+	return n
+}
