@@ -88,8 +88,8 @@ func (s *State) Managed() (*State, error) {
 	case s.Type != TypeTimers:
 		return nil, fmt.Errorf("raw keyed state that does not read as timers: it belongs to its operator, not to the backend, or is damaged: %w", serializer.ErrUnsupported)
 	}
-	meta := NewTimersMeta(s.Meta.Name, serializer.TimerSnapshot(s.parts.Key, s.parts.Namespace))
-	return NewState(&meta, s.parts.Key), nil
+	meta := NewTimersMeta(s.Meta.Name, serializer.TimerSnapshot(s.parts.Key.Modern(), s.parts.Namespace.Modern()))
+	return NewState(&meta, s.parts.Key.Modern()), nil
 }
 
 // Parts are the serializers of what the entries of a state are made of, each nil if there is none.

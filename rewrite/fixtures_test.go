@@ -37,7 +37,7 @@ type moved struct {
 }
 
 func (m moved) Open(ctx context.Context, uri string) (storage.Object, error) {
-	if bucket, ok := strings.CutPrefix(uri, "s3://"); ok {
+	if _, bucket, ok := strings.Cut(uri, "://"); ok && strings.HasPrefix(uri, "s3") {
 		return m.FS.Open(ctx, storage.Join("file:"+m.caseDir, "s3", bucket))
 	}
 	name := filepath.Base(filepath.Dir(m.caseDir)) + "/" + filepath.Base(m.caseDir) + "/"

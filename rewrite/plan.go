@@ -548,9 +548,16 @@ func (p *Plan) merge(op *OperatorPlan) bool {
 	for i := range op.header.States {
 		op.states = append(op.states, backend.NewState(&op.header.States[i], op.header.Key))
 	}
+	if len(op.states) == 0 || !ok {
+		return ok
+	}
+	if op.header.Key == nil {
+		fail("", "nothing says what serializer its keys have")
+		return false
+	}
 	out := serializer.NewOutput(nil)
 	op.header.Write(out)
-	if err := out.Err(); err != nil && ok {
+	if err := out.Err(); err != nil {
 		fail("", "its states can't be described as Flink does today: %v", err)
 	}
 	return ok
@@ -599,8 +606,11 @@ func (p *Plan) checkStates(op *OperatorPlan) {
 				continue
 			}
 			split := what != "value" || s.Type == backend.TypeList
-			if op.Format == NativeHeap && split || heap || op.Work == Moved && what == "key" {
+			switch {
+			case op.Format == NativeHeap && split || heap || op.Work == Moved && what == "key":
 				p.warn(op, name, "its %s is of %s, whose end in a file only Java knows: should there be one that needs to be told apart, nothing will be written", what, opaque)
+			case op.Format == NativeHeap:
+				p.warn(op, name, "its %s is of %s, whose end in a file only Java knows: Flink will read it from the hashmap backend's format, nothing else can", what, opaque)
 			}
 		}
 		p.kryo(op, name, s)

@@ -25,16 +25,21 @@ func TestSweep(t *testing.T) {
 		{Format: NativeHeap, MaxParallelism: 77},
 	}
 	group := regexp.MustCompile(` kg\d+ `)
+	names := regexp.MustCompile(`[0-9a-f]{32}|\d+|"[^"]*"`)
 	problems := map[string]int{}
 	done := map[string]int{}
+	n := 0
 	eachFixture(t, allFixtures, func(f fixture) {
+		if n++; testing.Short() && n%10 > 0 {
+			return
+		}
 		want, err := contentOf(t.Context(), f.src)
 		if err != nil {
 			problems["unreadable"]++
 			return
 		}
 		for _, o := range variants {
-			name := fmt.Sprintf("%s, max parallelism %d, parallelism %d", o.Format, o.MaxParallelism, o.Parallelism)
+			name := variant(o)
 			p, err := NewPlan(t.Context(), f.src, o)
 			if err != nil {
 				t.Errorf("%s: %s: %v", f.name, name, err)
@@ -42,19 +47,23 @@ func TestSweep(t *testing.T) {
 			}
 			if len(p.Problems) > 0 {
 				for _, pr := range p.Problems {
-					problems[o.Format.String()+": "+regexp.MustCompile(`\d+|"[^"]*"`).ReplaceAllString(pr.Text, "*")]++
+					problems[o.Format.String()+": "+names.ReplaceAllString(pr.Text, "*")]++
 				}
 				continue
 			}
 			got, _, err := rewritten(t, p)
 			if err != nil {
-				problems[o.Format.String()+": fails: "+regexp.MustCompile(`[0-9a-f]{32}|\d+|"[^"]*"`).ReplaceAllString(err.Error(), "*")]++
+				problems[o.Format.String()+": fails: "+names.ReplaceAllString(err.Error(), "*")]++
 				if len(p.Warnings) == 0 {
 					t.Errorf("%s: %s: fails without a warning: %v", f.name, name, err)
 				}
 				continue
 			}
 			has, err := contentOf(t.Context(), got)
+			if err != nil && o.Format == NativeHeap && len(p.Warnings) > 0 {
+				problems["written for Java alone"]++
+				continue
+			}
 			if err != nil {
 				t.Errorf("%s: %s: %v", f.name, name, err)
 				continue
@@ -76,9 +85,22 @@ func TestSweep(t *testing.T) {
 	for _, k := range slices.Sorted(maps.Keys(problems)) {
 		t.Logf("%5d %s", problems[k], k)
 	}
-	for _, k := range slices.Sorted(maps.Keys(done)) {
-		t.Logf("%5d done: %s", done[k], k)
+	for _, o := range variants {
+		name := variant(o)
+		t.Logf("%5d done: %s", done[name], name)
+		// Of the others the problems say why: keys without a known hash, state of releases before 1.3, records in flight.
+		least := n * 9 / 10
+		if o.MaxParallelism > 0 {
+			least = n * 3 / 4
+		}
+		if !testing.Short() && done[name] < least {
+			t.Errorf("only %d of %d: %s", done[name], n, name)
+		}
 	}
+}
+
+func variant(o Options) string {
+	return fmt.Sprintf("%s, max parallelism %d, parallelism %d", o.Format, o.MaxParallelism, o.Parallelism)
 }
 
 func without(re *regexp.Regexp, lines []string) []string {
