@@ -11,14 +11,12 @@ import (
 	"github.com/drey-state/drey/serializer"
 )
 
-// FuzzRowData reads any bytes as rows of SQL's types, in memory that follows
-// their number whatever the offsets and counts in them say.
-func FuzzRowData(f *testing.F) {
+// tableValues gives the snapshots of Table jobs with values that Flink wrote.
+func tableValues(f *testing.F, add func(snapshot []byte, values [][]byte)) {
 	data, err := os.ReadFile("../serializer/testdata/table/values.jsonl")
 	if err != nil {
 		f.Fatal(err)
 	}
-	var types []serializer.Serializer
 	for line := range bytes.Lines(data) {
 		var sample struct {
 			Snapshot []byte
@@ -27,11 +25,24 @@ func FuzzRowData(f *testing.F) {
 		if err := json.Unmarshal(line, &sample); err != nil {
 			f.Fatal(err)
 		}
+		var values [][]byte
 		for _, v := range sample.Values {
-			f.Add(uint(len(types)), v.Value)
+			values = append(values, v.Value)
 		}
-		types = append(types, serializer.Of(serializer.ReadSnapshot(serializer.NewInput(sample.Snapshot))))
+		add(sample.Snapshot, values)
 	}
+}
+
+// FuzzRowData reads any bytes as rows of SQL's types, in memory that follows
+// their number whatever the offsets and counts in them say.
+func FuzzRowData(f *testing.F) {
+	var types []serializer.Serializer
+	tableValues(f, func(snapshot []byte, values [][]byte) {
+		for _, v := range values {
+			f.Add(uint(len(types)), v)
+		}
+		types = append(types, serializer.Of(serializer.ReadSnapshot(serializer.NewInput(snapshot))))
+	})
 	f.Fuzz(func(t *testing.T, which uint, data []byte) {
 		s := types[which%uint(len(types))]
 		in := serializer.NewInput(data)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -96,4 +98,81 @@ func FuzzValue(f *testing.F) {
 			t.Fatalf("in a stream %s at %d, not %s at %d: %v", again, stream.Offset(), text, in.Offset(), stream.Err())
 		}
 	})
+}
+
+// FuzzEncodeJSON takes any text as the JSON of a value of any type. What is accepted is read again as that
+// value, and its JSON gives the same bytes.
+func FuzzEncodeJSON(f *testing.F) {
+	add := func(snapshot, value []byte) {
+		s := serializer.Of(serializer.ReadSnapshot(serializer.NewInput(snapshot)))
+		f.Add(snapshot, serializer.AppendRead(nil, s, serializer.NewInput(value)), len(value)%2 == 0)
+	}
+	flinkValues(f, add)
+	keySeeds(f, add)
+	tableValues(f, func(snapshot []byte, values [][]byte) {
+		for _, v := range values {
+			add(snapshot, v)
+		}
+	})
+	for schema, text := range map[string]string{
+		`["null","float","double","string","bytes",{"type":"map","values":"int"},{"type":"array","items":["null","string"]}]`:                               `["0x00",null]`,
+		`{"type":"record","name":"A","fields":[{"name":"n","type":["null","A",{"type":"record","name":"B","fields":[{"name":"n","type":["null","A"]}]}]}]}`: `{"n":{"n":null}}`,
+	} {
+		var out serializer.Output
+		(&serializer.Snapshot{
+			Class:   "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot",
+			Version: 3, Body: &serializer.Avro{Class: "A", Schema: schema},
+		}).Write(&out)
+		f.Add(out.Bytes(), []byte(text), false)
+	}
+	f.Fuzz(func(t *testing.T, snapshot, text []byte, key bool) {
+		s := serializer.Of(serializer.ReadSnapshot(serializer.NewInput(snapshot)))
+		encode := serializer.EncodeJSON
+		if key {
+			encode = serializer.EncodeKeyJSON
+		}
+		value, err := encode(s, text)
+		if err != nil {
+			return
+		}
+		in := serializer.NewInput(value)
+		again := serializer.AppendRead(nil, s, in)
+		if err := in.Finish(); err != nil || in.Lost() {
+			t.Fatalf("%q is %x, which is read as %s: %v", text, value, again, err)
+		}
+		if !json.Valid(text) || !sameShape(t, text, again) {
+			t.Fatalf("%q is read as %s", text, again)
+		}
+		if twice, err := encode(s, again); err != nil || !bytes.Equal(twice, value) {
+			t.Fatalf("%q is %x, but %s is %x, %v", text, value, again, twice, err)
+		}
+	})
+}
+
+// sameShape compares JSON as package encoding/json understands it, in which fields that are null may be missing.
+func sameShape(t *testing.T, a, b []byte) bool {
+	var x, y any
+	if err := errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)); err != nil {
+		t.Logf("%s, %s: %v", a, b, err) // numbers beyond those of Go
+		return true
+	}
+	return reflect.DeepEqual(withoutNulls(x), withoutNulls(y))
+}
+
+func withoutNulls(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			if value == nil {
+				delete(v, name)
+			} else {
+				v[name] = withoutNulls(value)
+			}
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutNulls(v[i])
+		}
+	}
+	return v
 }

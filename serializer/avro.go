@@ -1,7 +1,12 @@
 package serializer
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/twmb/avro"
 )
@@ -105,7 +110,13 @@ func newAvroTypes() avroTypes { return avroTypes{make(map[string]Serializer)} }
 func (t avroTypes) of(n *avro.SchemaNode) Serializer {
 	switch n.Type {
 	case "null":
-		return &scalar{len: -1, read: func(*Input) any { return nil }}
+		null := &scalar{len: -1, read: func(*Input) any { return nil }}
+		return null.writes(func(_ *encoding, v any) error {
+			if v != nil {
+				return unexpected("null", v)
+			}
+			return nil
+		})
 	case "boolean":
 		return variableLength(boolean())
 	case "int":
@@ -120,7 +131,11 @@ func (t avroTypes) of(n *avro.SchemaNode) Serializer {
 		return avroString()
 	case "bytes":
 		if n.LogicalType == "decimal" {
-			return variable(func(in *Input) any { return avroDecimal(in.Bytes32(), n.Scale) })
+			return variable(func(in *Input) any { return avroDecimal(in.Bytes32(), n.Scale) }).writes(func(w *encoding, v any) error {
+				b, err := avroDecimalBytes(v, n.Scale)
+				w.Bytes32(b)
+				return err
+			})
 		}
 		return byteArray()
 	case "array":
@@ -171,23 +186,34 @@ func variableLength(s Serializer) Serializer {
 func avroInt(logical string) Serializer {
 	switch logical {
 	case "date":
-		return variable(func(in *Input) any { return dateOfDay(int64(in.I32())) })
+		return variable(func(in *Input) any { return dateOfDay(int64(in.I32())) }).text(with(dayOfText, (*Output).I32))
 	case "time-millis":
-		return variable(func(in *Input) any { return timeOfDay(int64(in.I32()), 1_000_000) })
+		return variable(func(in *Input) any { return timeOfDay(int64(in.I32()), 1_000_000) }).text(func(out *Output, v any) error {
+			n, err := unitsOfDay(v, 1_000_000)
+			if err == nil && n != int64(int32(n)) {
+				err = unexpected("an int", v)
+			}
+			out.I32(int32(n))
+			return err
+		})
 	}
 	return variableLength(integer())
 }
 
 func avroLong(logical string) Serializer {
 	instant := func(unit int64) Serializer { // in nanoseconds
-		return variable(func(in *Input) any { return instantOf(in.I64(), unit) })
+		return variable(func(in *Input) any { return instantOf(in.I64(), unit) }).text(unitsText(instantOfText, unit))
 	}
 	local := func(unit int64) Serializer {
-		return variable(func(in *Input) any { return instantOf(in.I64(), unit).utc() })
+		return variable(func(in *Input) any { return instantOf(in.I64(), unit).utc() }).text(unitsText(localInstantOfText, unit))
 	}
 	switch logical {
 	case "time-micros":
-		return variable(func(in *Input) any { return timeOfDay(in.I64(), 1000) })
+		return variable(func(in *Input) any { return timeOfDay(in.I64(), 1000) }).text(func(out *Output, v any) error {
+			n, err := unitsOfDay(v, 1000)
+			out.I64(n)
+			return err
+		})
 	case "timestamp-millis":
 		return instant(1_000_000)
 	case "timestamp-micros":
@@ -219,8 +245,36 @@ func timeOfDay(n, unit int64) any {
 	return instantOf(n, unit).utc().Time
 }
 
+// unitsText writes points in time in units of so many nanoseconds.
+func unitsText(parse func(any) (Instant, error), unit int64) writeText {
+	return func(out *Output, v any) error {
+		i, err := parse(v)
+		if err != nil {
+			return err
+		}
+		perSecond := 1_000_000_000 / unit
+		if limit := math.MaxInt64/perSecond - 1; int64(i.Nano)%unit != 0 || i.Second > limit || i.Second < -limit {
+			return unexpected(fmt.Sprintf("a time in units of %d ns within 64 bits", unit), v)
+		}
+		out.I64(i.Second*perSecond + int64(i.Nano)/unit)
+		return nil
+	}
+}
+
+// unitsOfDay is the inverse of timeOfDay.
+func unitsOfDay(v any, unit int64) (int64, error) {
+	if _, ok := v.(json.Number); ok {
+		return integerOf(v, 64)
+	}
+	t, err := timeOfText(v)
+	if err == nil && t.nanos()%unit != 0 {
+		err = unexpected(fmt.Sprintf("a time in units of %d ns", unit), v)
+	}
+	return t.nanos() / unit, err
+}
+
 func avroString() Serializer {
-	return &scalar{
+	s := &scalar{
 		len: -1, size: -1,
 		skip: func(in *Input) { in.Skip(int64(in.Length())) },
 		read: func(in *Input) any { return string(in.Bytes32()) },
@@ -228,20 +282,51 @@ func avroString() Serializer {
 			return append(appendEscaped(append(dst, '"'), in.Bytes32()), '"')
 		},
 	}
+	return s.text(with(stringOf, func(out *Output, s string) { out.Bytes32([]byte(s)) }))
 }
 
 func avroDecimal(b []byte, scale int) Decimal {
 	return Decimal{Unscaled: twosComplement(b), Scale: int32(scale)}
 }
 
+// avroDecimalBytes are the fewest bytes of a decimal.
+func avroDecimalBytes(v any, scale int) ([]byte, error) {
+	d, err := decimalTextOf(v)
+	if err != nil {
+		return nil, err
+	}
+	if int(d.Scale) != scale {
+		return nil, unexpected(fmt.Sprintf("a number with %d decimal places", scale), v)
+	}
+	return appendTwosComplement(nil, d.Unscaled), nil
+}
+
 func avroFixed(n *avro.SchemaNode) Serializer {
-	return &scalar{len: -1, size: n.Size, read: func(in *Input) any {
+	s := &scalar{len: -1, size: n.Size, read: func(in *Input) any {
 		b := in.Take(n.Size)
 		if n.LogicalType == "decimal" {
 			return avroDecimal(b, n.Scale)
 		}
 		return append([]byte{}, b...)
 	}}
+	return s.writes(func(w *encoding, v any) error {
+		var b []byte
+		var err error
+		if n.LogicalType == "decimal" {
+			b, err = avroDecimalBytes(v, n.Scale)
+			if short := n.Size - len(b); err == nil && short > 0 {
+				sign := byte(int8(b[0]) >> 7)
+				b = append(bytes.Repeat([]byte{sign}, short), b...)
+			}
+		} else {
+			b, err = bytesOf(v)
+		}
+		if err == nil && len(b) != n.Size {
+			err = unexpected(fmt.Sprintf("%d bytes", n.Size), v)
+		}
+		w.Raw(b)
+		return err
+	})
 }
 
 // avroBlocks is an array or map: blocks of a count of items, ended by an empty one.
@@ -305,6 +390,29 @@ func (a *avroBlocks) appendJSON(dst []byte, in *Input) []byte {
 	return append(dst, ']')
 }
 
+func (a *avroBlocks) encode(w *encoding, v any) error {
+	// One block, as Flink writes it, and the end.
+	count := func(n int) {
+		if n > 0 {
+			w.Uvarint(uint32(n))
+		}
+	}
+	var err error
+	if a.key == nil {
+		err = w.counted(v, count, func(v any) error { return w.value(a.element, v) })
+	} else {
+		err = w.entries(v, count, func(key, value any) (end int, err error) {
+			err = w.value(a.key, key)
+			if end = w.Len(); err == nil {
+				err = w.value(a.element, value)
+			}
+			return end, err
+		})
+	}
+	w.Uvarint(0)
+	return err
+}
+
 // avroUnion is the index of a branch, and its value.
 type avroUnion struct{ branches []Serializer }
 
@@ -340,6 +448,45 @@ func (u *avroUnion) appendJSON(dst []byte, in *Input) []byte {
 		return AppendRead(dst, b, in)
 	}
 	return append(dst, "null"...)
+}
+
+// encode writes the only branch that takes the value. If more do, the JSON does not tell which one it was.
+func (u *avroUnion) encode(w *encoding, v any) error {
+	start, failed := w.Len(), w.err
+	var taken [][]byte
+	var refused error
+	for i, b := range u.branches {
+		if err := w.try(); err != nil {
+			return err
+		}
+		w.I32(int32(i))
+		err := w.value(b, v)
+		if err == nil && failed == nil {
+			err = w.err
+		}
+		if err == nil {
+			taken = append(taken, bytes.Clone(w.buf[start:]))
+		} else {
+			if refused == nil || !errors.Is(refused, ErrUnsupported) {
+				refused = err
+			}
+		}
+		w.buf, w.err = w.buf[:start], failed
+	}
+	if len(taken) > 1 { // some may be read as another value
+		taken = slices.DeleteFunc(taken, func(b []byte) bool { return readsAs(u, b, v) != nil })
+	}
+	switch len(taken) {
+	case 0:
+		if refused == nil {
+			refused = errors.New("there is none")
+		}
+		return fmt.Errorf("no type of a union takes it: %w", refused)
+	case 1:
+		w.Raw(taken[0])
+		return nil
+	}
+	return w.opaque("a value of a union", fmt.Sprintf("the JSON stands for values of %d of its types", len(taken)))
 }
 
 // avroRecord is a record: its fields one after the other.
@@ -406,4 +553,28 @@ func (r *avroRecord) appendJSON(dst []byte, in *Input) []byte {
 	}
 	in.element(start)
 	return o.end(false)
+}
+
+func (r *avroRecord) encode(w *encoding, v any) error {
+	if w.depth++; w.depth > maxValueDepth {
+		return fmt.Errorf("%s is nested more than %d deep", r.class, maxValueDepth)
+	}
+	defer func() { w.depth-- }()
+	o, ok := v.(members)
+	if !ok {
+		return unexpected("an object", v)
+	}
+	values, err := o.named(r.names)
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		if v == missing {
+			return fmt.Errorf("field %q is missing", r.names[i])
+		}
+		if err := w.value(r.fields[i], v); err != nil {
+			return fmt.Errorf("field %q: %w", r.names[i], err)
+		}
+	}
+	return nil
 }

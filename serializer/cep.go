@@ -133,6 +133,13 @@ func (o optional) Read(in *Input) any {
 	return o.value.Read(in)
 }
 
+func (o optional) encode(w *encoding, v any) error {
+	if w.Bool(v != nil); v == nil {
+		return nil
+	}
+	return w.value(o.value, v)
+}
+
 // oldStates are the states of an old NFA: a number, that many with names and
 // types, and then as many lists of transitions.
 type oldStates struct{}
@@ -158,10 +165,16 @@ func (oldStates) Read(in *Input) any {
 	return all
 }
 
+func (oldStates) encode(w *encoding, _ any) error {
+	return w.opaque("the states of an NFA", "their conditions are code")
+}
+
 // condition is a condition of a transition, a Java object.
 type condition struct{}
 
 func (condition) Len() int { return -1 }
+
+func (condition) encode(w *encoding, _ any) error { return w.opaque("a condition", "it is code") }
 
 func (condition) Skip(in *Input) { in.Skip(int64(in.Length())) }
 

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // ParseKey gives the bytes of a key from its text, as [Text] shows it: a
@@ -66,24 +64,8 @@ func unquoted(s *Snapshot, text string) any {
 	return text
 }
 
-func parseJSON(text string) (any, error) {
-	if !utf8.ValidString(text) || strings.Contains(strings.ToLower(text), `\ud`) {
-		return nil, errors.New("surrogates in JSON are not understood") // half of a pair would become another character
-	}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("no JSON array: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("more than one JSON value")
-	}
-	return v, nil
-}
-
 // writeText writes a value that stands for itself as text or in JSON: nil,
-// bool, string, json.Number, []any or map[string]any.
+// bool, string, json.Number, []any or [members].
 type writeText func(out *Output, v any) error
 
 // textWriter gives how values of a type are written, nil if they cannot be.
@@ -125,7 +107,7 @@ func textWriter(s *Snapshot) (write writeText, compound bool) {
 		}
 	case tableTypes + "RowDataSerializer$RowDataSerializerSnapshot":
 		if b, ok := s.Body.(*RowTypes); ok {
-			if t := b.rowType(); t != nil && canWriteBinary(t) {
+			if t := b.rowType(); t != nil && canParseBinary(t) {
 				return func(out *Output, v any) error { return writeBinaryText(out, t, v) }, true
 			}
 		}
@@ -257,25 +239,34 @@ func rowText(c *Composite, fields []writeText) writeText {
 
 // splitKind takes apart a row that is shown with its kind.
 func splitKind(v any) (kind int, fields any, err error) {
-	m, ok := v.(map[string]any)
-	if !ok || len(m) != 2 || m["fields"] == nil {
+	m, ok := v.(members)
+	if !ok || len(m) != 2 {
 		return 0, v, nil
 	}
-	name, ok := m["rowKind"].(string)
+	parts, err := m.named([]string{"rowKind", "fields"})
+	if err != nil || parts[1] == nil {
+		return 0, v, nil
+	}
+	name, ok := parts[0].(string)
 	if !ok {
 		return 0, v, nil
 	}
 	if kind = slices.Index(rowKinds[:], name); kind < 0 {
-		return 0, nil, fmt.Errorf("no row kind: %q", name)
+		return 0, nil, fmt.Errorf("no row kind: %.100q", name)
 	}
-	return kind, m["fields"], nil
+	return kind, parts[1], nil
 }
 
 func unexpected(want string, v any) error {
-	if v == nil {
+	switch v := v.(type) {
+	case nil:
 		return fmt.Errorf("%s is expected, not null", want)
+	case []any:
+		return fmt.Errorf("%s is expected, not an array of %d", want, len(v))
+	case members:
+		return fmt.Errorf("%s is expected, not an object", want)
 	}
-	return fmt.Errorf("%s is expected, not %v", want, v)
+	return fmt.Errorf("%s is expected, not %.100v", want, v)
 }
 
 func enumText(b *Enum) writeText {
@@ -357,7 +348,7 @@ func decimalOf(v any) (Decimal, error) {
 	digits, exponent, exponential := strings.Cut(strings.ToUpper(s), "E")
 	scale := int64(0)
 	if exponential {
-		e, err := strconv.ParseInt(exponent, 10, 32)
+		e, err := strconv.ParseInt(exponent, 10, 33)
 		if err != nil {
 			return Decimal{}, err
 		}

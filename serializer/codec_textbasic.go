@@ -2,7 +2,6 @@ package serializer
 
 import (
 	"math/big"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -20,7 +19,7 @@ func basicText(class string) writeText {
 	case base + "ShortSerializer$ShortSerializerSnapshot", base + "ShortValueSerializer$ShortValueSerializerSnapshot":
 		return shortText
 	case base + "ByteSerializer$ByteSerializerSnapshot", base + "ByteValueSerializer$ByteValueSerializerSnapshot":
-		return with(func(v any) (int64, error) { return integerOf(v, 8) }, func(out *Output, v int64) { out.U8(byte(v)) })
+		return byteText
 	case base + "BooleanSerializer$BooleanSerializerSnapshot", base + "BooleanValueSerializer$BooleanValueSerializerSnapshot":
 		return booleanText
 	case base + "DoubleSerializer$DoubleSerializerSnapshot", base + "DoubleValueSerializer$DoubleValueSerializerSnapshot":
@@ -49,24 +48,15 @@ func basicText(class string) writeText {
 		base + "SqlTimeSerializer$SqlTimeSerializerSnapshot":
 		return with(millisOfText, (*Output).I64)
 	case base + "SqlTimestampSerializer$SqlTimestampSerializerSnapshot":
-		return with(instantOfText, func(out *Output, v Instant) {
-			out.I64(v.millis())
-			out.I32(v.Nano)
-		})
+		return with(instantOfText, writeTimestamp)
 	case base + "InstantSerializer$InstantSerializerSnapshot":
-		return with(instantOfText, func(out *Output, v Instant) {
-			out.I64(v.Second)
-			out.I32(v.Nano)
-		})
+		return with(instantOfText, writeInstant)
 	case base + "LocalDateSerializer$LocalDateSerializerSnapshot":
 		return with(dateOfText, writeDate)
 	case base + "LocalTimeSerializer$LocalTimeSerializerSnapshot":
 		return with(timeOfText, writeTime)
 	case base + "LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot":
-		return with(dateTimeOfText, func(out *Output, v DateTime) {
-			writeDate(out, v.Date)
-			writeTime(out, v.Time)
-		})
+		return with(dateTimeOfText, writeDateTime)
 	}
 	return nil
 }
@@ -146,6 +136,12 @@ func shortText(out *Output, v any) error {
 	return err
 }
 
+func byteText(out *Output, v any) error {
+	n, err := integerOf(v, 8)
+	out.U8(byte(n))
+	return err
+}
+
 func booleanText(out *Output, v any) error {
 	b, err := booleanOf(v)
 	out.Bool(b)
@@ -170,8 +166,8 @@ func charText(out *Output, v any) error {
 	if err != nil {
 		return err
 	}
-	r, n := utf8.DecodeRuneInString(s)
-	if n != len(s) || utf16.RuneLen(r) != 1 {
+	r, n := decodeCharacter(s)
+	if n == 0 || n != len(s) || r > 0xFFFF || r == utf8.RuneError && n == 1 {
 		return unexpected("one character", v)
 	}
 	out.U16(uint16(r))

@@ -122,6 +122,12 @@ func instantOfText(v any) (Instant, error) {
 	return Instant{}, unexpected(`a point in time such as "2023-11-14T22:13:20.060Z"`, v)
 }
 
+// localInstantOfText is the point in time at which it is a date and time in UTC.
+func localInstantOfText(v any) (Instant, error) {
+	t, err := dateTimeOfText(v)
+	return t.instant(), err
+}
+
 // millisOfText is a point in time in milliseconds.
 func millisOfText(v any) (int64, error) {
 	i, err := instantOfText(v)

@@ -87,10 +87,7 @@ func ForLocalTime() Codec[Time] {
 // ForLocalDateTime is LocalDateTimeSerializer without null.
 func ForLocalDateTime() Codec[DateTime] {
 	return newCodec(base+"LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot", 13,
-		func(out *Output, v DateTime) {
-			writeDate(out, v.Date)
-			writeTime(out, v.Time)
-		},
+		writeDateTime,
 		func(in *Input) DateTime { return DateTime{Date: readDate(in), Time: readTime(in)} })
 }
 

@@ -1,5 +1,7 @@
 package serializer
 
+import "fmt"
+
 // list is List, ArrayList and arrays of which null is an element of its own.
 type list struct{ element Serializer }
 
@@ -17,6 +19,10 @@ func (l *list) Skip(in *Input) {
 func (l *list) Read(in *Input) any { return readElements(in, l.element) }
 
 func (l *list) appendJSON(dst []byte, in *Input) []byte { return appendElements(dst, in, l.element) }
+
+func (l *list) encode(w *encoding, v any) error {
+	return w.elements(v, func(v any) error { return w.value(l.element, v) })
+}
 
 func readElements(in *Input, element Serializer) any {
 	n := in.Length()
@@ -115,6 +121,15 @@ func (f *flagged) appendJSON(dst []byte, in *Input) []byte {
 	return append(dst, ']')
 }
 
+func (f *flagged) encode(w *encoding, v any) error {
+	return w.elements(v, func(v any) error {
+		if w.Bool((v == nil) == f.null); v == nil {
+			return nil
+		}
+		return w.value(f.element, v)
+	})
+}
+
 // mapping is Map: key, flag of a null value, value.
 type mapping struct{ key, value Serializer }
 
@@ -193,6 +208,17 @@ func (m *mapping) appendObject(dst []byte, in *Input) ([]byte, bool) {
 	return append(dst, '}'), in.err == nil
 }
 
+func (m *mapping) encode(w *encoding, v any) error {
+	return w.entries(v, w.Length, func(key, value any) (end int, err error) {
+		err = w.value(m.key, key)
+		end = w.Len()
+		if w.Bool(value == nil); value != nil && err == nil {
+			err = w.value(m.value, value)
+		}
+		return end, err
+	})
+}
+
 // tuple is TupleN and other values that are their fields one after the other.
 type tuple struct {
 	fields []Serializer
@@ -250,11 +276,27 @@ func (t *tuple) appendJSON(dst []byte, in *Input) []byte {
 	return append(dst, ']')
 }
 
+func (t *tuple) encode(w *encoding, v any) error {
+	list, ok := v.([]any)
+	if !ok || len(list) != len(t.fields) {
+		return unexpected(fmt.Sprintf("an array of %d", len(t.fields)), v)
+	}
+	for i, f := range t.fields {
+		if err := w.value(f, list[i]); err != nil {
+			return fmt.Errorf("field %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
 // tupleOfNone is Tuple0, which writes a byte 42 that nobody checks.
 func tupleOfNone() Serializer {
 	return fixed(1, func(in *Input) any {
 		in.U8()
 		return []any{}
+	}).writes(func(w *encoding, v any) error {
+		w.U8(42)
+		return (&tuple{}).encode(w, v)
 	})
 }
 
@@ -298,6 +340,17 @@ func (n *nullable) appendJSON(dst []byte, in *Input) []byte {
 		return append(dst, "null"...)
 	}
 	return AppendRead(dst, n.value, in)
+}
+
+func (n *nullable) encode(w *encoding, v any) error {
+	if w.Bool(v == nil); v != nil {
+		return w.value(n.value, v)
+	}
+	if n.padding > maxPrepared {
+		return w.opaque("a null", fmt.Sprintf("it takes %d bytes", n.padding))
+	}
+	w.Raw(make([]byte, n.padding))
+	return nil
 }
 
 // compositeFamily knows collections, tuples and wrappers.

@@ -39,6 +39,8 @@ func (k kryoValues) Read(in *Input) any {
 	return unknown{class: k.class, reason: "written by Kryo"}.Read(in)
 }
 
+func (k kryoValues) encode(w *encoding, _ any) error { return w.opaque(k.class, "written by Kryo") }
+
 // Numbers of the classes that Kryo registers by itself, plus two.
 const (
 	kryoNull = iota

@@ -26,6 +26,10 @@ func (o objects) Read(in *Input) any {
 	return convertObject(s)
 }
 
+func (objects) encode(w *encoding, _ any) error {
+	return w.opaque("java.io.Serializable", "the JSON of a Java object does not tell its classes")
+}
+
 // read gives a stream, or what stands for it.
 func (objects) read(in *Input) (*javaio.ObjectStream, any) {
 	if !in.Framed() || in.err != nil {

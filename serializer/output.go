@@ -68,21 +68,23 @@ func (o *Output) I64(v int64) {
 }
 
 // F32 appends a float; every NaN becomes Java's one.
-func (o *Output) F32(v float32) {
+func (o *Output) F32(v float32) { o.I32(int32(floatBits(v))) }
+
+func floatBits(v float32) uint32 {
 	if v != v {
-		o.I32(0x7fc00000)
-		return
+		return 0x7fc00000
 	}
-	o.I32(int32(math.Float32bits(v)))
+	return math.Float32bits(v)
 }
 
 // F64 appends a double; every NaN becomes Java's one.
-func (o *Output) F64(v float64) {
+func (o *Output) F64(v float64) { o.I64(int64(doubleBits(v))) }
+
+func doubleBits(v float64) uint64 {
 	if v != v {
-		o.I64(0x7ff8000000000000)
-		return
+		return 0x7ff8000000000000
 	}
-	o.I64(int64(math.Float64bits(v)))
+	return math.Float64bits(v)
 }
 
 // UTF appends modified UTF-8 with its two-byte length (DataOutput.writeUTF).

@@ -150,6 +150,6 @@ func ttlAwareFamily() family {
 }
 
 // variable is a serializer of values whose length only reading tells.
-func variable(read func(in *Input) any) Serializer {
+func variable(read func(in *Input) any) *scalar {
 	return &scalar{len: -1, size: -1, read: read, skip: func(in *Input) { read(in) }}
 }

@@ -2,6 +2,8 @@ package serializer
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"sort"
 )
 
@@ -66,6 +68,8 @@ type pojo struct {
 	fields     []Serializer
 	registered []Serializer
 	others     map[string]Serializer
+	// primitive says of each field that its class may be one that has no null.
+	primitive []bool
 }
 
 func newPojo(b *Pojo) *pojo {
@@ -73,6 +77,7 @@ func newPojo(b *Pojo) *pojo {
 	for i := range b.Fields {
 		p.names = append(p.names, b.Fields[i].Name)
 		p.fields = append(p.fields, b.Fields[i].serializer())
+		p.primitive = append(p.primitive, mayBePrimitive(b.Fields[i].Snapshot))
 	}
 	for i := range b.Registered {
 		p.registered = append(p.registered, b.Registered[i].serializer())
@@ -196,6 +201,83 @@ func (p *pojo) appendObject(dst []byte, in *Input, subclass bool) []byte {
 	return o.end(false)
 }
 
+func (p *pojo) encode(w *encoding, v any) error {
+	o, ok := v.(members)
+	switch {
+	case v == nil:
+		w.U8(pojoNull)
+		return nil
+	case !ok:
+		if len(p.registered)+len(p.others) > 0 {
+			return w.opaque(p.class, "a value of a subclass is shown without its class")
+		}
+		return unexpected("an object", v)
+	case len(o) > 0 && o[0].name == "@class":
+		return p.encodeSubclass(w, o)
+	}
+	w.U8(pojoExact)
+	return p.encodeFields(w, o)
+}
+
+// encodeSubclass is encode of an object that names its class. As Flink does, it prefers a registered one.
+func (p *pojo) encodeSubclass(w *encoding, o members) error {
+	class, err := stringOf(o[0].value)
+	if err != nil {
+		return fmt.Errorf("@class: %w", err)
+	}
+	for tag, s := range p.registered {
+		if sub, ok := s.(*pojo); ok && sub.class == class && tag <= math.MaxUint8 {
+			w.U8(pojoRegistered)
+			w.U8(byte(tag))
+			w.U8(pojoExact)
+			return sub.encodeFields(w, o[1:])
+		}
+	}
+	if sub, ok := p.others[class].(*pojo); ok && sub.class == class {
+		w.U8(pojoSubclass)
+		w.UTF(class)
+		w.U8(pojoExact)
+		return sub.encodeFields(w, o[1:])
+	}
+	return fmt.Errorf("the serializer of %s knows no subclass %q", p.class, class)
+}
+
+func (p *pojo) encodeFields(w *encoding, o members) error {
+	values, err := o.named(p.names)
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		if v == missing {
+			if v = nil; p.primitive[i] {
+				return fmt.Errorf("field %q is missing: it may be a primitive, which has no null", p.names[i])
+			}
+		}
+		if w.Bool(v == nil); v == nil {
+			continue
+		}
+		if err := w.value(p.fields[i], v); err != nil {
+			return fmt.Errorf("field %q: %w", p.names[i], err)
+		}
+	}
+	return nil
+}
+
+// mayBePrimitive says that a serializer is that of a primitive type and of its box.
+func mayBePrimitive(s *Snapshot) bool {
+	if s = s.Modern(); s == nil {
+		return false
+	}
+	switch s.Class {
+	case base + "LongSerializer$LongSerializerSnapshot", base + "IntSerializer$IntSerializerSnapshot",
+		base + "ShortSerializer$ShortSerializerSnapshot", base + "ByteSerializer$ByteSerializerSnapshot",
+		base + "BooleanSerializer$BooleanSerializerSnapshot", base + "CharSerializer$CharSerializerSnapshot",
+		base + "DoubleSerializer$DoubleSerializerSnapshot", base + "FloatSerializer$FloatSerializerSnapshot":
+		return true
+	}
+	return false
+}
+
 // Enum is the body of EnumSerializer's snapshot: a value is an index into Constants.
 type Enum struct {
 	Class     string
@@ -260,5 +342,16 @@ func constants(class string, names []string, ids []int32) Serializer {
 	}
 	s := fixed(4, func(in *Input) any { return find(in) })
 	s.json = func(dst []byte, in *Input) []byte { return appendQuoted(dst, find(in)) }
-	return s
+	return s.writes(func(w *encoding, v any) error {
+		name, ok := v.(string)
+		at := slices.Index(names, name)
+		if !ok || at < 0 {
+			return unexpected("a constant of "+class, v)
+		}
+		if slices.Contains(names[at+1:], name) {
+			return w.opaque(class, "more than one constant has this name")
+		}
+		w.I32(ids[at])
+		return nil
+	})
 }

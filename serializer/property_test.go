@@ -224,6 +224,20 @@ func rowValue(t *rapid.T, out *serializer.Output, fields []kind) any {
 	return v
 }
 
+// testEncode checks that JSON gives the bytes, or, where Java has several of them, others that are read as the same.
+func testEncode(t *rapid.T, s serializer.Serializer, name string, value, text []byte) {
+	got, err := serializer.EncodeJSON(s, text)
+	if err != nil && strings.Contains(name, "Map<") && strings.Contains(err.Error(), "key comes twice") {
+		return
+	}
+	// Of two nulls in each other the outer one is meant; digits and scales of decimals that are drawn are not all as Java has them.
+	several := bytes.Contains(text, []byte("null")) || strings.Contains(name, "BigDecimal")
+	if err != nil || !several && !bytes.Equal(got, value) {
+		t.Fatalf("%s %s is %x, %v; not %x", name, text, got, err, value)
+	}
+	testJSON(t, s, got, text)
+}
+
 // TestProperties draws types and values: snapshots are read and written again
 // byte for byte, values are read as they were, the three ways to read a value
 // consume the same, and the two ways to JSON give the same.
@@ -265,6 +279,8 @@ func TestProperties(t *testing.T) {
 		}
 		text := serializer.AppendJSON(nil, want)
 		testJSON(t, s, value.Bytes(), text)
+
+		testEncode(t, s, snapshot.String(), value.Bytes(), text)
 
 		// Every shorter input is refused, by an error and never a panic.
 		cut := rapid.IntRange(0, max(0, value.Len()-1)).Draw(t, "cut")

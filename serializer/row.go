@@ -1,5 +1,10 @@
 package serializer
 
+import (
+	"errors"
+	"fmt"
+)
+
 // row is Row: a mask with a bit for each field that is null, which begins
 // with two bits of the row kind since Flink 1.11, and the fields that are not.
 type row struct {
@@ -116,6 +121,40 @@ func (r *row) appendJSON(dst []byte, in *Input) []byte {
 		dst = appendRowEnd(dst, cut)
 	}
 	return dst
+}
+
+func (r *row) encode(w *encoding, v any) error {
+	kind, v, err := splitKind(v)
+	if err != nil {
+		return err
+	}
+	list, ok := v.([]any)
+	if !ok || len(list) != len(r.fields) {
+		return unexpected(fmt.Sprintf("an array of %d", len(r.fields)), v)
+	}
+	if kind != 0 && !r.kinds {
+		return errors.New("these rows have no row kind")
+	}
+	mask := make([]byte, (r.offset()+len(list)+7)/8)
+	if r.kinds {
+		mask[0] = byte(kind&1<<7 | kind&2<<5)
+	}
+	for i, f := range list {
+		if f == nil {
+			at := r.offset() + i
+			mask[at/8] |= 0x80 >> (at % 8)
+		}
+	}
+	w.Raw(mask)
+	for i, f := range r.fields {
+		if list[i] == nil {
+			continue
+		}
+		if err := w.value(f, list[i]); err != nil {
+			return fmt.Errorf("field %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 func rowFamily() family {

@@ -133,6 +133,13 @@ func (o *option) Read(in *Input) any {
 	return o.value.Read(in)
 }
 
+func (o *option) encode(w *encoding, v any) error {
+	if w.Bool(v != nil); v == nil {
+		return nil
+	}
+	return w.value(o.value, v)
+}
+
 // try is a flag of success, and the value or the exception.
 type try struct{ value, failure Serializer }
 
@@ -155,4 +162,12 @@ func (t *try) Read(in *Input) any {
 		return nil
 	}
 	return record("Failure", "exception", v)
+}
+
+func (t *try) encode(w *encoding, v any) error {
+	if o, ok := v.(members); ok && len(o) == 1 && o[0].name == "exception" {
+		return w.opaque("Try", "a failure is written by Kryo")
+	}
+	w.Bool(true)
+	return w.value(t.value, v)
 }

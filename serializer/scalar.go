@@ -14,6 +14,8 @@ type scalar struct {
 	read      func(in *Input) any
 	skip      func(in *Input)                    // needed if size is -1
 	json      func(dst []byte, in *Input) []byte // may be nil
+	// write is encode; see text and writes.
+	write func(w *encoding, v any) error
 }
 
 func (s *scalar) Len() int { return s.len }
@@ -45,6 +47,21 @@ func (s *scalar) appendJSON(dst []byte, in *Input) []byte {
 	return dst
 }
 
+func (s *scalar) encode(w *encoding, v any) error {
+	return s.write(w, v)
+}
+
+// writes sets how values are written.
+func (s *scalar) writes(write func(w *encoding, v any) error) *scalar {
+	s.write = write
+	return s
+}
+
+// text sets how values are written that stand for themselves as text.
+func (s *scalar) text(write writeText) *scalar {
+	return s.writes(func(w *encoding, v any) error { return write(&w.Output, v) })
+}
+
 // fixed is a scalar of size bytes.
 func fixed(size int, read func(in *Input) any) *scalar {
 	return &scalar{len: size, size: size, read: read}
@@ -53,49 +70,51 @@ func fixed(size int, read func(in *Input) any) *scalar {
 func long() Serializer {
 	s := fixed(8, func(in *Input) any { return in.I64() })
 	s.json = func(dst []byte, in *Input) []byte { return strconv.AppendInt(dst, in.I64(), 10) }
-	return s
+	return s.text(longText)
 }
 
 func integer() Serializer {
 	s := fixed(4, func(in *Input) any { return in.I32() })
 	s.json = func(dst []byte, in *Input) []byte { return strconv.AppendInt(dst, int64(in.I32()), 10) }
-	return s
+	return s.text(intText)
 }
 
 func short() Serializer {
 	s := fixed(2, func(in *Input) any { return int16(in.U16()) })
 	s.json = func(dst []byte, in *Input) []byte { return strconv.AppendInt(dst, int64(int16(in.U16())), 10) }
-	return s
+	return s.text(shortText)
 }
 
 func octet() Serializer {
 	s := fixed(1, func(in *Input) any { return int8(in.U8()) })
 	s.json = func(dst []byte, in *Input) []byte { return strconv.AppendInt(dst, int64(int8(in.U8())), 10) }
-	return s
+	return s.text(byteText)
 }
 
 func boolean() Serializer {
 	s := fixed(1, func(in *Input) any { return in.Bool() })
 	s.json = func(dst []byte, in *Input) []byte { return strconv.AppendBool(dst, in.Bool()) }
-	return s
+	return s.text(booleanText)
 }
 
 func double() Serializer {
 	s := fixed(8, func(in *Input) any { return in.F64() })
 	s.json = func(dst []byte, in *Input) []byte { return appendFloat(dst, in.F64(), 64) }
-	return s
+	return s.text(doubleText)
 }
 
 func float() Serializer {
 	s := fixed(4, func(in *Input) any { return in.F32() })
 	s.json = func(dst []byte, in *Input) []byte { return appendFloat(dst, float64(in.F32()), 32) }
-	return s
+	return s.text(floatText)
 }
 
-func character() Serializer { return fixed(2, func(in *Input) any { return Char(in.U16()) }) }
+func character() Serializer {
+	return fixed(2, func(in *Input) any { return Char(in.U16()) }).text(charText)
+}
 
 func text() Serializer {
-	return &scalar{
+	s := &scalar{
 		len: -1, size: -1, skip: skipFlinkString, json: appendStringJSON,
 		read: func(in *Input) any {
 			if s, ok := in.FlinkString(); ok {
@@ -104,11 +123,12 @@ func text() Serializer {
 			return nil
 		},
 	}
+	return s.text(nullStringText)
 }
 
 // stringValue is text that cannot be null: its length is one less than text's.
 func stringValue() Serializer {
-	return &scalar{
+	s := &scalar{
 		len: -1, size: -1,
 		skip: func(in *Input) { in.skipUnits(int(in.Uvarint())) },
 		read: func(in *Input) any {
@@ -116,25 +136,42 @@ func stringValue() Serializer {
 			return s
 		},
 	}
+	return s.text(with(stringOf, writeStringValue))
 }
 
 // unit is a serializer of values without content that writes size bytes.
 func unit(name Unit, length, size int) Serializer {
-	return &scalar{len: length, size: size, read: func(in *Input) any {
+	s := &scalar{len: length, size: size, read: func(in *Input) any {
 		in.Take(size)
 		return name
 	}}
+	return s.writes(func(w *encoding, v any) error {
+		w.Raw(make([]byte, size))
+		if v != string(name) {
+			return unexpected(strconv.Quote(string(name)), v)
+		}
+		return nil
+	})
 }
 
 func void() Serializer {
 	return fixed(1, func(in *Input) any {
 		in.U8()
 		return nil
-	})
+	}).writes(writeVoid)
+}
+
+// writeVoid writes null, which takes a byte.
+func writeVoid(w *encoding, v any) error {
+	w.U8(0)
+	if v != nil {
+		return unexpected("null", v)
+	}
+	return nil
 }
 
 func bigInteger() Serializer {
-	return &scalar{
+	s := &scalar{
 		len: -1, size: -1,
 		skip: func(in *Input) { bigIntegerBytes(in) },
 		read: func(in *Input) any {
@@ -144,6 +181,17 @@ func bigInteger() Serializer {
 			return nil
 		},
 	}
+	return s.writes(func(w *encoding, v any) error {
+		if v == nil {
+			writeBigInteger(&w.Output, nil)
+			return nil
+		}
+		i, err := bigIntegerOf(v)
+		if err != nil {
+			return err
+		}
+		return w.bigInteger(i)
+	})
 }
 
 // readBigInteger reads an int n: 0 is null, 1 to 3 are the constants ZERO, ONE
@@ -189,7 +237,7 @@ func twosComplement(b []byte) *big.Int {
 }
 
 func bigDecimal() Serializer {
-	return &scalar{
+	s := &scalar{
 		len: -1, size: -1,
 		skip: func(in *Input) {
 			if n, _ := bigIntegerBytes(in); n != 0 {
@@ -204,30 +252,47 @@ func bigDecimal() Serializer {
 			return Decimal{Unscaled: v, Scale: in.I32()}
 		},
 	}
+	return s.writes(func(w *encoding, v any) error {
+		if v == nil {
+			writeBigInteger(&w.Output, nil)
+			return nil
+		}
+		d, err := decimalTextOf(v)
+		if err != nil {
+			return err
+		}
+		err = w.bigInteger(d.Unscaled)
+		w.I32(d.Scale)
+		return err
+	})
 }
 
 func timeWindow() Serializer {
-	return fixed(16, func(in *Input) any { return Window{Start: in.I64(), End: in.I64()} })
+	return fixed(16, func(in *Input) any { return Window{Start: in.I64(), End: in.I64()} }).writes(func(w *encoding, v any) error {
+		return w.fields(v, field{"start", long()}, field{"end", long()})
+	})
 }
 
 func byteArray() Serializer {
-	return &scalar{
+	s := &scalar{
 		len: -1, size: -1,
 		skip: func(in *Input) { in.Skip(int64(in.Length())) },
 		read: func(in *Input) any { return append([]byte{}, in.Bytes32()...) },
 		json: func(dst []byte, in *Input) []byte { return appendHex(dst, in.Bytes32()) },
 	}
+	return s.text(with(bytesOf, (*Output).Bytes32))
 }
 
 // primitiveArray is an array whose elements have a fixed size.
 func primitiveArray(element Serializer) Serializer {
 	size := int64(element.Len())
-	return &scalar{
+	s := &scalar{
 		len: -1, size: -1,
 		skip: func(in *Input) { in.Skip(int64(in.Length()) * size) },
 		read: func(in *Input) any { return readElements(in, element) },
 		json: func(dst []byte, in *Input) []byte { return appendElements(dst, in, element) },
 	}
+	return s.writes((&list{element}).encode)
 }
 
 // Int values that the JSON of floats shares with encoding/json: outside of

@@ -205,7 +205,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// testValue checks that Read, Skip and AppendRead consume all of the bytes and agree.
+// testValue checks that Read, Skip and AppendRead consume all of the bytes and agree, and that the JSON gives them back.
 func testValue(t *testing.T, snapshot *serializer.Snapshot, value []byte, want string) {
 	t.Helper()
 	s := serializer.Of(snapshot)
@@ -220,6 +220,7 @@ func testValue(t *testing.T, snapshot *serializer.Snapshot, value []byte, want s
 		t.Errorf("%s %x is %s, want %s", snapshot, value, got, want)
 	}
 	testJSON(t, s, value, got)
+	serializer.CheckEncodeJSON(t, snapshot, value, got)
 	if s.Len() > 0 && s.Len() != len(value) {
 		t.Errorf("%s %x: %d bytes, but its length is %d", snapshot, value, len(value), s.Len())
 	}

@@ -152,6 +152,8 @@ func (u unknown) Read(in *Input) any {
 	return Opaque{Class: u.class, Raw: append([]byte{}, raw...), Reason: u.reason}
 }
 
+func (u unknown) encode(w *encoding, _ any) error { return w.opaque(u.class, u.reason) }
+
 func (u unknown) rest(in *Input) []byte {
 	if !in.Framed() {
 		in.Fail("value", fmt.Errorf("%q has no length: %s: %w", u.class, u.reason, ErrUnsupported))

@@ -31,6 +31,20 @@ func (t *ttl) appendJSON(dst []byte, in *Input) []byte {
 	return appendLastAccess(dst, last)
 }
 
+func (t *ttl) encode(w *encoding, v any) error {
+	values, err := membersOf(v, "value", "lastAccess")
+	if err != nil {
+		return err
+	}
+	if err := with(millisOfText, (*Output).I64)(&w.Output, values[1]); err != nil {
+		return fmt.Errorf("lastAccess: %w", err)
+	}
+	if err := w.value(t.value, values[0]); err != nil {
+		return fmt.Errorf("value: %w", err)
+	}
+	return nil
+}
+
 // The snapshots of values with a time to live, in states of either API.
 const (
 	ttlSnapshot      = runtimeState + "ttl.TtlStateFactory$TtlSerializerSnapshot"
@@ -92,6 +106,10 @@ func (t *timer) appendJSON(dst []byte, in *Input) []byte {
 	return append(AppendRead(dst, t.namespace, in), '}')
 }
 
+func (t *timer) encode(w *encoding, v any) error {
+	return w.fields(v, field{"timestamp", sortedLong()}, field{"key", t.key}, field{"namespace", t.namespace})
+}
+
 // either is a flag that says left, and the value.
 type either struct{ left, right Serializer }
 
@@ -116,6 +134,16 @@ func (e *either) Read(in *Input) any {
 		return nil
 	}
 	return Either{Left: left, Value: v}
+}
+
+func (e *either) encode(w *encoding, v any) error {
+	o, _ := v.(members)
+	if len(o) == 1 && o[0].name == "left" {
+		w.Bool(true)
+		return w.fields(v, field{"left", e.left})
+	}
+	w.Bool(false)
+	return w.fields(v, field{"right", e.right})
 }
 
 func eitherFamily() family {
@@ -158,6 +186,16 @@ func streamElement(value Serializer) Serializer {
 			in.FailAt(off, "stream element", fmt.Errorf("%w: tag %d", ErrCorrupt, tag))
 			return nil
 		}
+	}).writes(func(w *encoding, v any) error {
+		return w.oneOf(v, 0, [][]field{
+			{{"timestamp", long()}, {"value", value}},
+			{{"value", value}},
+			{{"timestamp", long()}},
+			{{"markedTime", long()}, {"operatorIdLower", long()}, {"operatorIdUpper", long()}, {"subtaskIndex", integer()}},
+			{{"status", integer()}},
+			{{"backlog", boolean()}},
+			{{"subpartition", integer()}, {"timestamp", long()}},
+		})
 	})
 }
 
@@ -174,6 +212,8 @@ func taggedUnion(one, two Serializer) Serializer {
 			in.FailAt(off, "tagged union", fmt.Errorf("%w: tag %d", ErrCorrupt, tag))
 			return nil
 		}
+	}).writes(func(w *encoding, v any) error {
+		return w.oneOf(v, 1, [][]field{{{"one", one}}, {{"two", two}}})
 	})
 }
 
@@ -215,6 +255,13 @@ func twoPhaseCommit(transaction, context Serializer, nullable bool) Serializer {
 		}
 		r.Fields = append(r.Fields, Field{Name: "context", Value: v})
 		return r
+	}).writes(func(w *encoding, v any) error {
+		hold := newObject("TransactionHolder", field{"transaction", transaction}, field{"startTime", long()})
+		var pending Serializer = hold
+		if nullable {
+			pending = &option{hold}
+		}
+		return w.fields(v, field{"pendingTransaction", pending}, field{"pendingCommitTransactions", &list{hold}}, field{"context", &option{context}})
 	})
 }
 
@@ -254,6 +301,8 @@ func streamingFamily(class string) (family, bool) {
 			make: func(_ *Composite, p []Serializer) Serializer {
 				return variable(func(in *Input) any {
 					return record("BufferEntry", "hasBeenJoined", in.Bool(), "element", p[0].Read(in))
+				}).writes(func(w *encoding, v any) error {
+					return w.fields(v, field{"hasBeenJoined", boolean()}, field{"element", p[0]})
 				})
 			},
 		}), true
@@ -281,6 +330,11 @@ func streamingFamily(class string) (family, bool) {
 
 const sinks = "org.apache.flink.streaming.api.functions.sink."
 
+// javaText is text as DataOutput.writeUTF writes it.
+func javaText() Serializer {
+	return variable(func(in *Input) any { return in.UTF() }).text(with(stringOf, (*Output).UTF))
+}
+
 // kafkaFamily knows the parts of the state of FlinkKafkaProducer.
 func kafkaFamily(class string) (family, bool) {
 	const kafka = "org.apache.flink.streaming.connectors.kafka.FlinkKafkaProducer"
@@ -293,6 +347,8 @@ func kafkaFamily(class string) (family, bool) {
 					id = in.UTF()
 				}
 				return record("KafkaTransactionState", "transactionalId", id, "producerId", in.I64(), "epoch", int16(in.U16()))
+			}).writes(func(w *encoding, v any) error {
+				return w.fields(v, field{"transactionalId", &option{javaText()}}, field{"producerId", long()}, field{"epoch", short()})
 			})), true
 		case producer + "ContextStateSerializer$ContextStateSerializerSnapshot":
 			return simple("KafkaTransactionContext", variable(func(in *Input) any {
@@ -302,10 +358,14 @@ func kafkaFamily(class string) (family, bool) {
 					ids = append(ids, in.UTF())
 				}
 				return record("KafkaTransactionContext", "transactionalIds", ids)
+			}).writes(func(w *encoding, v any) error {
+				return w.fields(v, field{"transactionalIds", &list{javaText()}})
 			})), true
 		case producer + "NextTransactionalIdHintSerializer$NextTransactionalIdHintSerializerSnapshot":
 			return simple("NextTransactionalIdHint", variable(func(in *Input) any {
 				return record("NextTransactionalIdHint", "nextFreeTransactionalId", in.I64(), "lastParallelism", in.I32())
+			}).writes(func(w *encoding, v any) error {
+				return w.fields(v, field{"nextFreeTransactionalId", long()}, field{"lastParallelism", integer()})
 			})), true
 		}
 	}

@@ -81,16 +81,11 @@ func tableFamily(class string) (family, bool) {
 func dataviewFamily(class string) (family, bool) {
 	switch class {
 	case tableWindows + "TimeWindow$Serializer$TimeWindowSerializerSnapshot":
-		return simple("TimeWindow", fixed(16, func(in *Input) any {
-			return Window{Start: in.I64(), End: in.I64()}
-		})), true
+		return simple("TimeWindow", timeWindow()), true
 	case tableWindows + "CountWindow$Serializer$CountWindowSerializerSnapshot":
 		return simple("CountWindow", newObject("CountWindow", field{"id", long()})), true
 	case tableWindows + "GlobalWindow$Serializer$GlobalWindowSerializerSnapshot":
-		return simple("GlobalWindow", fixed(1, func(in *Input) any {
-			in.U8()
-			return Unit("GlobalWindow")
-		})), true
+		return simple("GlobalWindow", unit("GlobalWindow", 1, 1)), true
 	case dataview + "ListViewSerializerSnapshot", dataview + "MapViewSerializerSnapshot":
 		return composite(part{
 			parts: 1, name: func(c *Composite) string { return c.Nested[0].String() },
@@ -104,9 +99,9 @@ func dataviewFamily(class string) (family, bool) {
 			},
 		}), true
 	case dataview + "NullSerializer$NullSerializerSnapshot":
-		return simple("NULL", nullSerializer()), true
+		return simple("NULL", onlyNull{}), true
 	case "org.apache.flink.table.runtime.operators.sink.SortedLongSerializer$SortedLongSerializerSnapshot":
-		return simple("Long", fixed(8, func(in *Input) any { return in.I64() ^ -1<<63 })), true
+		return simple("Long", sortedLong()), true
 	case linkedState + "RowDataKeySerializerSnapshot":
 		return family{oldest: 0, newest: 0, read: readRowKey, make: makeRowKey, name: rowKeyName}, true
 	case linkedState + "NodeSerializer$NodeSerializerSnapshot":
@@ -119,12 +114,27 @@ func dataviewFamily(class string) (family, bool) {
 	return family{}, false
 }
 
-// nullSerializer writes a byte though its length is 0.
-func nullSerializer() Serializer {
-	return withLen{0, fixed(1, func(in *Input) any {
-		in.U8()
-		return nil
-	})}
+// onlyNull has no other value; it writes a byte though its length is 0.
+type onlyNull struct{}
+
+func (onlyNull) Len() int { return 0 }
+
+func (onlyNull) Skip(in *Input) { in.Skip(1) }
+
+func (onlyNull) Read(in *Input) any {
+	in.U8()
+	return nil
+}
+
+func (onlyNull) encode(w *encoding, v any) error { return writeVoid(w, v) }
+
+// sortedLong is a long whose bytes sort as it does.
+func sortedLong() Serializer {
+	return fixed(8, func(in *Input) any { return in.I64() ^ -1<<63 }).text(func(out *Output, v any) error {
+		n, err := integerOf(v, 64)
+		out.I64(n ^ -1<<63)
+		return err
+	})
 }
 
 // withLen is a serializer for which Flink gives another length than it has.
@@ -132,6 +142,8 @@ type withLen struct {
 	len int
 	Serializer
 }
+
+func (l withLen) encode(w *encoding, v any) error { return w.value(l.Serializer, v) }
 
 func (w withLen) Len() int { return w.len }
 
@@ -278,6 +290,23 @@ func (f framed) appendJSON(dst []byte, in *Input) []byte {
 	return b.appendRow(dst, f.t)
 }
 
+func (f framed) encode(w *encoding, v any) error {
+	var b []byte
+	var err error
+	switch f.t.root {
+	case rootString:
+		var s string
+		s, err = stringOf(v)
+		b = []byte(s)
+	case rootArray, rootMap, rootRaw:
+		b, err = w.binary(f.t, v)
+	default:
+		b, err = w.binaryRow(f.t, v)
+	}
+	w.Bytes32(b)
+	return err
+}
+
 // untypedRow is a row of which only the number of fields is known.
 type untypedRow struct{}
 
@@ -291,6 +320,10 @@ func (untypedRow) Read(in *Input) any {
 		return nil
 	}
 	return Opaque{Class: "BinaryRowData", Raw: append([]byte{}, raw...), Reason: "the types of the fields are not known"}
+}
+
+func (untypedRow) encode(w *encoding, _ any) error {
+	return w.opaque("BinaryRowData", "the types of the fields are not known")
 }
 
 // Precision is the body of the serializer of DECIMAL.
@@ -349,6 +382,19 @@ func (d decimalValue) Read(in *Input) any {
 	return v
 }
 
+func (d decimalValue) encode(w *encoding, v any) error {
+	unscaled, err := unscaledOf(v, d.Precision, d.Scale)
+	switch {
+	case err != nil:
+		return err
+	case d.Precision <= compactDecimal:
+		w.I64(unscaled.Int64())
+	default:
+		w.Bytes32(appendTwosComplement(nil, unscaled))
+	}
+	return nil
+}
+
 func makeTimestamp(s *Snapshot) Serializer {
 	if precision, ok := s.Body.(Number); ok {
 		return timestampValue(int32(precision), false)
@@ -366,8 +412,19 @@ func timestampValue(precision int32, zoned bool) Serializer {
 		}
 		return i.utc()
 	}
+	parse := instantOfText
+	if !zoned {
+		parse = localInstantOfText
+	}
 	if precision <= compactTimestamp {
-		return fixed(8, func(in *Input) any { return show(millis(in.I64())) })
+		return fixed(8, func(in *Input) any { return show(millis(in.I64())) }).text(func(out *Output, v any) error {
+			i, err := parse(v)
+			if err == nil && i.Nano%1_000_000 != 0 {
+				err = unexpected("a time in milliseconds", v)
+			}
+			out.I64(i.millis())
+			return err
+		})
 	}
 	return fixed(12, func(in *Input) any {
 		at := in.Offset()
@@ -377,5 +434,8 @@ func timestampValue(precision int32, zoned bool) Serializer {
 			return nil
 		}
 		return show(i)
-	})
+	}).text(with(parse, func(out *Output, i Instant) {
+		out.I64(i.millis())
+		out.I32(i.Nano % 1_000_000)
+	}))
 }

@@ -14,7 +14,7 @@ func (r *typeReader) serializer(v javaio.Value) Serializer {
 	defer func() { r.depth-- }()
 	switch o.Class.Name {
 	case dataview + "NullSerializer":
-		return nullSerializer()
+		return onlyNull{}
 	case tableTypes + "LinkedListSerializer":
 		element := r.serializer(o.Field("elementSerializer"))
 		if element == nil {

@@ -1,6 +1,12 @@
 package serializer
 
-import "github.com/drey-state/drey/internal/javaio"
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/drey-state/drey/internal/javaio"
+)
 
 // Objects is a body of Java objects, kept as they are: types and serializers
 // of an ARRAY or MAP.
@@ -116,6 +122,20 @@ func (c converted) Read(in *Input) any {
 	return timeOf(in, off, n)
 }
 
+func (c converted) encode(w *encoding, v any) error {
+	if v == nil {
+		return w.value(c.value, nil)
+	}
+	n, err := dayOfText(v)
+	if c.root == rootTime {
+		n, err = millisOfDayText(v)
+	}
+	if err != nil {
+		return err
+	}
+	return w.value(c.value, json.Number(strconv.Itoa(int(n))))
+}
+
 // readMaskFlag reads the outer body of a linked list, which since version 3 says whether there is a mask.
 func readMaskFlag(in *Input, version int32) Body {
 	if version < 3 {
@@ -169,6 +189,30 @@ func (l maskedList) Read(in *Input) any {
 		list = append(list, v)
 	})
 	return list
+}
+
+func (l maskedList) encode(w *encoding, v any) error {
+	list, ok := v.([]any)
+	if !ok {
+		return unexpected("an array", v)
+	}
+	w.Length(len(list))
+	mask := make([]byte, (len(list)+7)/8)
+	for i, e := range list {
+		if e == nil {
+			mask[i/8] |= 0x80 >> (i % 8)
+		}
+	}
+	w.Raw(mask)
+	for i, e := range list {
+		if e == nil {
+			continue
+		}
+		if err := w.value(l.element, e); err != nil {
+			return fmt.Errorf("element %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // SortedMap is the body of a sorted map: the comparator as a Java object.
@@ -305,3 +349,5 @@ func (r *object) Read(in *Input) any {
 	}
 	return v
 }
+
+func (r *object) encode(w *encoding, v any) error { return w.fields(v, r.fields...) }

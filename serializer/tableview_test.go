@@ -101,6 +101,7 @@ func checkClass(t *testing.T, name string, snapshot []byte, typ string, length i
 	if err := checkReadings(t, r, unhex(t, value)); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
+	CheckEncodeJSON(t, s, unhex(t, value), []byte(want))
 }
 
 // TestPatternClasses are values of CEP by the write methods of Flink 1.3 and 1.20.

@@ -16,33 +16,80 @@ const (
 func timeFamily(class string) (family, bool) {
 	switch class {
 	case base + "DateSerializer$DateSerializerSnapshot":
-		return simple("java.util.Date", fixed(8, readMillis)), true
+		return simple("java.util.Date", fixed(8, readMillis).writes(orNull(millisOfText, (*Output).I64, nullMillis))), true
 	case base + "SqlDateSerializer$SqlDateSerializerSnapshot":
-		return simple("java.sql.Date", fixed(8, readMillis)), true
+		return simple("java.sql.Date", fixed(8, readMillis).writes(orNull(millisOfText, (*Output).I64, nullMillis))), true
 	case base + "SqlTimeSerializer$SqlTimeSerializerSnapshot":
-		return simple("java.sql.Time", fixed(8, readMillis)), true
+		return simple("java.sql.Time", fixed(8, readMillis).writes(orNull(millisOfText, (*Output).I64, nullMillis))), true
 	case base + "SqlTimestampSerializer$SqlTimestampSerializerSnapshot":
-		return simple("java.sql.Timestamp", fixed(12, readTimestamp)), true
+		return simple("java.sql.Timestamp", fixed(12, readTimestamp).writes(orNull(instantOfText, writeTimestamp, func(out *Output) {
+			nullMillis(out)
+			out.I32(0)
+		}))), true
 	case base + "InstantSerializer$InstantSerializerSnapshot":
-		return simple("Instant", fixed(12, readInstant)), true
+		return simple("Instant", fixed(12, readInstant).writes(orNull(instantOfText, writeInstant, func(out *Output) {
+			nullMillis(out)
+			out.I32(math.MinInt32)
+		}))), true
 	case base + "LocalDateSerializer$LocalDateSerializerSnapshot":
 		return simple("LocalDate", fixed(6, func(in *Input) any {
 			if d, ok := in.date(); ok {
 				return d
 			}
 			return nil
-		})), true
+		}).writes(orNull(dateOfText, writeDate, writeNullDate))), true
 	case base + "LocalTimeSerializer$LocalTimeSerializerSnapshot":
 		return simple("LocalTime", fixed(7, func(in *Input) any {
 			if t, ok := in.time(); ok {
 				return t
 			}
 			return nil
-		})), true
+		}).writes(orNull(timeOfText, writeTime, writeNullTime))), true
 	case base + "LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot":
-		return simple("LocalDateTime", fixed(13, readDateTime)), true
+		return simple("LocalDateTime", fixed(13, readDateTime).writes(orNull(dateTimeOfText, writeDateTime, func(out *Output) {
+			writeNullDate(out)
+			writeNullTime(out)
+		}))), true
 	}
 	return family{}, false
+}
+
+// orNull writes what parse makes of a value, or null.
+func orNull[T any](parse func(any) (T, error), write func(*Output, T), null func(*Output)) func(*encoding, any) error {
+	return func(w *encoding, v any) error {
+		if v == nil {
+			null(&w.Output)
+			return nil
+		}
+		return with(parse, write)(&w.Output, v)
+	}
+}
+
+func nullMillis(out *Output) { out.I64(math.MinInt64) }
+
+func writeNullDate(out *Output) {
+	out.I32(math.MinInt32)
+	out.U16(0x8000)
+}
+
+func writeNullTime(out *Output) {
+	out.Raw([]byte{0x80, 0x80, 0})
+	out.I32(math.MinInt32)
+}
+
+func writeTimestamp(out *Output, v Instant) {
+	out.I64(v.millis())
+	out.I32(v.Nano)
+}
+
+func writeInstant(out *Output, v Instant) {
+	out.I64(v.Second)
+	out.I32(v.Nano)
+}
+
+func writeDateTime(out *Output, v DateTime) {
+	writeDate(out, v.Date)
+	writeTime(out, v.Time)
 }
 
 // millis is the instant of milliseconds since 1970.

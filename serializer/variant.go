@@ -17,6 +17,8 @@ func variantSerializer() Serializer {
 			return nil
 		}
 		return decodeVariant(both[:value], both[value:])
+	}).writes(func(w *encoding, _ any) error {
+		return w.opaque("a variant", "its JSON does not tell the types of numbers and the order of names")
 	})
 }
 
