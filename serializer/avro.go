@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/twmb/avro"
@@ -252,11 +251,11 @@ func unitsText(parse func(any) (Instant, error), unit int64) writeText {
 		if err != nil {
 			return err
 		}
-		perSecond := 1_000_000_000 / unit
-		if limit := math.MaxInt64/perSecond - 1; int64(i.Nano)%unit != 0 || i.Second > limit || i.Second < -limit {
+		n := i.Second*(1_000_000_000/unit) + int64(i.Nano)/unit
+		if instantOf(n, unit) != i {
 			return unexpected(fmt.Sprintf("a time in units of %d ns within 64 bits", unit), v)
 		}
-		out.I64(i.Second*perSecond + int64(i.Nano)/unit)
+		out.I64(n)
 		return nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 )
 
 // canParseBinary says that keys which are rows of this type can be given as text: no field is an
@@ -23,14 +24,6 @@ func canParseBinary(row *logicalType) bool {
 	return true
 }
 
-// writeBinaryText writes a key of a Table job: the length and the bytes of its BinaryRowData.
-func writeBinaryText(out *Output, t *logicalType, v any) error {
-	w := encoding{key: true}
-	row, err := w.binaryRow(t, v)
-	out.Bytes32(row)
-	return err
-}
-
 // binaryWriter is a row or an array that is being written as Flink's BinaryRowWriter and BinaryArrayWriter do.
 type binaryWriter struct {
 	w    *encoding
@@ -41,6 +34,9 @@ type binaryWriter struct {
 }
 
 func (w *encoding) binaryRow(t *logicalType, v any) ([]byte, error) {
+	if len(t.names) == 2 && slices.Contains(t.names, "rowKind") && slices.Contains(t.names, "fields") {
+		return nil, w.opaque(t.String(), "the JSON of its fields is like that of a row with its kind")
+	}
 	kind, v, err := splitKind(v)
 	if err != nil {
 		return nil, err

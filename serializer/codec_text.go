@@ -3,7 +3,6 @@ package serializer
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -16,37 +15,38 @@ import (
 // hexadecimal digits, an enum by its constant, and tuples, rows, lists and arrays
 // as JSON arrays. A key of another type can be given as its serialized bytes, 0x and hexadecimal digits.
 //
-// Two keys that Java serializes in more than one way may not be found by
-// the bytes: a BigInteger 0, 1 or 10 that is not Java's constant, and a
-// BigDecimal shown without its negative scale ("1E+5" is not "100000").
+// What Java serializes in more than one way, such as a BigInteger 0, 1 or 10, is refused with an error that
+// unwraps to [ErrUnsupported], as is a type without text: such a key is to be looked for by its [Text]. A BigDecimal
+// that is shown without its negative scale is not found by the bytes ("1E+5" is not "100000").
 func ParseKey(s *Snapshot, text string) ([]byte, error) {
 	s = s.plain()
-	var out Output
-	write, compound := textWriter(s)
+	t := Of(s)
+	var v any
 	var err error
-	switch {
-	case write == nil:
+	switch formOf(t) {
+	case formNone:
 		if digits, ok := strings.CutPrefix(text, "0x"); ok {
 			if raw, err := hex.DecodeString(digits); err == nil {
 				return raw, nil
 			}
 		}
 		return nil, fmt.Errorf("a key of type %s can be given as its serialized bytes only, as 0x and hexadecimal digits: %w", s, ErrUnsupported)
-	case compound:
-		var v any
-		if v, err = parseJSON(text); err == nil {
-			err = write(&out, v)
-		}
-	default:
-		err = write(&out, unquoted(s, text))
+	case formArray:
+		v, err = parseJSON(text)
+	case formPlain:
+		v = unquoted(s, text)
+	}
+	w := encoding{key: true, tries: fewTries}
+	if err == nil {
+		err = w.value(t, v)
 	}
 	if err == nil {
-		err = out.Err()
+		err = w.Err()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("key of type %s: %w", s, err)
 	}
-	return out.Bytes(), nil
+	return w.Bytes(), nil
 }
 
 // unquoted takes the quotes off that the JSON of dates and such has. Strings and enums are as they are.
@@ -68,173 +68,47 @@ func unquoted(s *Snapshot, text string) any {
 // bool, string, json.Number, []any or [members].
 type writeText func(out *Output, v any) error
 
-// textWriter gives how values of a type are written, nil if they cannot be.
-// Those that are compound are JSON, others are text.
-func textWriter(s *Snapshot) (write writeText, compound bool) {
-	if s = s.plain(); s == nil {
-		return nil, false
-	}
-	if write := basicText(s.Class); write != nil {
-		return write, false
-	}
-	if element := elementText(s.Class); element != nil {
-		return listText(element), true
-	}
-	switch s.Class {
-	case base + "EnumSerializer$EnumSerializerSnapshot":
-		if b, ok := s.Body.(*Enum); ok {
-			return enumText(b), false
+// textForm is how the text of a key is read.
+type textForm uint8
+
+const (
+	formNone  textForm = iota
+	formPlain          // as it is
+	formArray          // as a JSON array
+)
+
+// formOf tells it of the keys that a serializer reads.
+func formOf(s Serializer) textForm {
+	switch s := s.(type) {
+	case *scalar:
+		return s.form
+	case *nullable:
+		return formOf(s.value)
+	case *tuple:
+		return formOfParts(s.fields...)
+	case *list:
+		return formOfParts(s.element)
+	case *flagged:
+		if !s.null { // a set has no order
+			return formOfParts(s.element)
 		}
-	case javaRuntime + "NullableSerializer$NullableSerializerSnapshot":
-		return nullableText(s)
-	case javaRuntime + "Tuple0SerializerSnapshot":
-		return fieldsText(nil, func(out *Output) { out.U8(42) }), true
-	case javaRuntime + "TupleSerializerSnapshot", scala + "ScalaCaseClassSerializerSnapshot", scala + "Tuple2CaseClassSerializerSnapshot":
-		if fields := partsText(s, -1); fields != nil {
-			return fieldsText(fields, nil), true
-		}
-	case base + "ListSerializerSnapshot", runtimeState + "ArrayListSerializerSnapshot":
-		if p := partsText(s, 1); p != nil {
-			return listText(p[0]), true
-		}
-	case base + "GenericArraySerializerSnapshot":
-		if p := partsText(s, 1); p != nil {
-			return listText(optionalText(p[0])), true
-		}
-	case javaRuntime + "RowSerializer$RowSerializerSnapshot":
-		if fields := partsText(s, -1); fields != nil {
-			return rowText(s.Body.(*Composite), fields), true
-		}
-	case tableTypes + "RowDataSerializer$RowDataSerializerSnapshot":
-		if b, ok := s.Body.(*RowTypes); ok {
-			if t := b.rowType(); t != nil && canParseBinary(t) {
-				return func(out *Output, v any) error { return writeBinaryText(out, t, v) }, true
-			}
+	case *row:
+		return formOfParts(s.fields...)
+	case framed:
+		if s.t.root == rootRow && canParseBinary(s.t) {
+			return formArray
 		}
 	}
-	return nil, false
+	return formNone
 }
 
-// partsText gives the writers of the parts of a composite, nil if one has none.
-func partsText(s *Snapshot, n int) []writeText {
-	c := s.composite(n)
-	if c == nil {
-		return nil
-	}
-	parts := make([]writeText, len(c.Nested))
-	for i, p := range c.Nested {
-		if parts[i], _ = textWriter(p); parts[i] == nil {
-			return nil
+func formOfParts(parts ...Serializer) textForm {
+	for _, p := range parts {
+		if formOf(p) == formNone {
+			return formNone
 		}
 	}
-	return parts
-}
-
-func nullableText(s *Snapshot) (writeText, bool) {
-	c := s.composite(1)
-	if c == nil {
-		return nil, false
-	}
-	value, compound := textWriter(c.Nested[0])
-	padding, _ := c.Outer.(Number)
-	if value == nil || padding < 0 || padding > maxPrepared {
-		return nil, false
-	}
-	return func(out *Output, v any) error {
-		if out.Bool(v == nil); v != nil {
-			return value(out, v)
-		}
-		out.Raw(make([]byte, padding))
-		return nil
-	}, compound
-}
-
-// optionalText has a flag that there is a value before it.
-func optionalText(value writeText) writeText {
-	return func(out *Output, v any) error {
-		if out.Bool(v != nil); v != nil {
-			return value(out, v)
-		}
-		return nil
-	}
-}
-
-func listText(element writeText) writeText {
-	return func(out *Output, v any) error {
-		list, ok := v.([]any)
-		if !ok {
-			return unexpected("an array", v)
-		}
-		out.Length(len(list))
-		for i, e := range list {
-			if err := element(out, e); err != nil {
-				return fmt.Errorf("element %d: %w", i, err)
-			}
-		}
-		return nil
-	}
-}
-
-// fieldsText writes fields one after the other, and then what end does.
-func fieldsText(fields []writeText, end func(*Output)) writeText {
-	return func(out *Output, v any) error {
-		list, ok := v.([]any)
-		if !ok || len(list) != len(fields) {
-			return unexpected(fmt.Sprintf("an array of %d", len(fields)), v)
-		}
-		for i, f := range fields {
-			if err := f(out, list[i]); err != nil {
-				return fmt.Errorf("field %d: %w", i, err)
-			}
-		}
-		if end != nil {
-			end(out)
-		}
-		return nil
-	}
-}
-
-// rowText writes a Row from an array, or from {"rowKind":"-D","fields":[...]}.
-func rowText(c *Composite, fields []writeText) writeText {
-	kinds := c.OuterVersion == 3
-	if f, ok := c.Outer.(Flag); ok {
-		kinds = bool(f)
-	}
-	return func(out *Output, v any) error {
-		kind, v, err := splitKind(v)
-		if err != nil {
-			return err
-		}
-		list, ok := v.([]any)
-		if !ok || len(list) != len(fields) {
-			return unexpected(fmt.Sprintf("an array of %d", len(fields)), v)
-		}
-		var bits []bool
-		if kinds {
-			bits = []bool{kind&1 != 0, kind&2 != 0}
-		} else if kind != 0 {
-			return errors.New("these rows have no row kind")
-		}
-		for _, f := range list {
-			bits = append(bits, f == nil)
-		}
-		mask := make([]byte, (len(bits)+7)/8)
-		for i, set := range bits {
-			if set {
-				mask[i/8] |= 0x80 >> (i % 8)
-			}
-		}
-		out.Raw(mask)
-		for i, f := range fields {
-			if list[i] == nil {
-				continue
-			}
-			if err := f(out, list[i]); err != nil {
-				return fmt.Errorf("field %d: %w", i, err)
-			}
-		}
-		return nil
-	}
+	return formArray
 }
 
 // splitKind takes apart a row that is shown with its kind.
@@ -267,18 +141,6 @@ func unexpected(want string, v any) error {
 		return fmt.Errorf("%s is expected, not an object", want)
 	}
 	return fmt.Errorf("%s is expected, not %.100v", want, v)
-}
-
-func enumText(b *Enum) writeText {
-	return func(out *Output, v any) error {
-		name, _ := v.(string)
-		i := slices.Index(b.Constants, name)
-		if i < 0 {
-			return unexpected("one of "+strings.Join(b.Constants, ", "), v)
-		}
-		out.I32(int32(i))
-		return nil
-	}
 }
 
 // textOf is a string, or the text of a number or truth value.

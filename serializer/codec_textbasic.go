@@ -1,89 +1,8 @@
 package serializer
 
 import (
-	"math/big"
 	"unicode/utf8"
 )
-
-// basicText writes values of a basic type, nil if the class is none.
-func basicText(class string) writeText {
-	switch class {
-	case base + "StringSerializer$StringSerializerSnapshot":
-		return nullStringText
-	case base + "StringValueSerializer$StringValueSerializerSnapshot":
-		return with(stringOf, writeStringValue)
-	case base + "LongSerializer$LongSerializerSnapshot", base + "LongValueSerializer$LongValueSerializerSnapshot":
-		return longText
-	case base + "IntSerializer$IntSerializerSnapshot", base + "IntValueSerializer$IntValueSerializerSnapshot":
-		return intText
-	case base + "ShortSerializer$ShortSerializerSnapshot", base + "ShortValueSerializer$ShortValueSerializerSnapshot":
-		return shortText
-	case base + "ByteSerializer$ByteSerializerSnapshot", base + "ByteValueSerializer$ByteValueSerializerSnapshot":
-		return byteText
-	case base + "BooleanSerializer$BooleanSerializerSnapshot", base + "BooleanValueSerializer$BooleanValueSerializerSnapshot":
-		return booleanText
-	case base + "DoubleSerializer$DoubleSerializerSnapshot", base + "DoubleValueSerializer$DoubleValueSerializerSnapshot":
-		return doubleText
-	case base + "FloatSerializer$FloatSerializerSnapshot", base + "FloatValueSerializer$FloatValueSerializerSnapshot":
-		return floatText
-	case base + "CharSerializer$CharSerializerSnapshot", base + "CharValueSerializer$CharValueSerializerSnapshot":
-		return charText
-	case base + "BigIntSerializer$BigIntSerializerSnapshot":
-		return with(func(v any) (*big.Int, error) {
-			d, err := decimalOf(v)
-			if err == nil && d.Scale != 0 {
-				err = unexpected("an integer", v)
-			}
-			return d.Unscaled, err
-		}, writeBigInteger)
-	case base + "BigDecSerializer$BigDecSerializerSnapshot":
-		return with(decimalOf, func(out *Output, v Decimal) {
-			writeBigInteger(out, v.Unscaled)
-			out.I32(v.Scale)
-		})
-	case arrays + "BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot":
-		return with(bytesOf, (*Output).Bytes32)
-	case base + "DateSerializer$DateSerializerSnapshot",
-		base + "SqlDateSerializer$SqlDateSerializerSnapshot",
-		base + "SqlTimeSerializer$SqlTimeSerializerSnapshot":
-		return with(millisOfText, (*Output).I64)
-	case base + "SqlTimestampSerializer$SqlTimestampSerializerSnapshot":
-		return with(instantOfText, writeTimestamp)
-	case base + "InstantSerializer$InstantSerializerSnapshot":
-		return with(instantOfText, writeInstant)
-	case base + "LocalDateSerializer$LocalDateSerializerSnapshot":
-		return with(dateOfText, writeDate)
-	case base + "LocalTimeSerializer$LocalTimeSerializerSnapshot":
-		return with(timeOfText, writeTime)
-	case base + "LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot":
-		return with(dateTimeOfText, writeDateTime)
-	}
-	return nil
-}
-
-// elementText writes the elements of an array of a primitive type or of
-// strings, nil if the class is none. byte[] is text, not JSON.
-func elementText(class string) writeText {
-	switch class {
-	case arrays + "BooleanPrimitiveArraySerializer$BooleanPrimitiveArraySerializerSnapshot":
-		return booleanText
-	case arrays + "CharPrimitiveArraySerializer$CharPrimitiveArraySerializerSnapshot":
-		return charText
-	case arrays + "DoublePrimitiveArraySerializer$DoublePrimitiveArraySerializerSnapshot":
-		return doubleText
-	case arrays + "FloatPrimitiveArraySerializer$FloatPrimitiveArraySerializerSnapshot":
-		return floatText
-	case arrays + "IntPrimitiveArraySerializer$IntPrimitiveArraySerializerSnapshot":
-		return intText
-	case arrays + "LongPrimitiveArraySerializer$LongPrimitiveArraySerializerSnapshot":
-		return longText
-	case arrays + "ShortPrimitiveArraySerializer$ShortPrimitiveArraySerializerSnapshot":
-		return shortText
-	case arrays + "StringArraySerializer$StringArraySerializerSnapshot":
-		return nullStringText
-	}
-	return nil
-}
 
 // with writes what parse makes of a value.
 func with[T any](parse func(any) (T, error), write func(*Output, T)) writeText {

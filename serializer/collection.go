@@ -297,7 +297,7 @@ func tupleOfNone() Serializer {
 	}).writes(func(w *encoding, v any) error {
 		w.U8(42)
 		return (&tuple{}).encode(w, v)
-	})
+	}).as(formArray)
 }
 
 // nullable has a flag before its value; a null is padded to the length of a

@@ -18,7 +18,7 @@ import (
 //
 // What can't be written fails with an error that unwraps to [ErrUnsupported]: what the JSON itself says was cut or not decoded (@cut,
 // @raw), values written by Kryo or as Java objects, variants (but in a row), the states of an old NFA, failures of a Try, a subclass of
-// a POJO that is none itself, a value of a union of Avro that could be of more than one of its types, constants of the same name.
+// a POJO that is none itself, a value of a union of Avro that could be of more than one of its types, constants of the same name, a row of two fields that are named as those of a row with its kind.
 //
 // Where other bytes have the same JSON, these are given:
 //

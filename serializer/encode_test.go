@@ -175,6 +175,7 @@ func forms(t testing.TB) map[string]Serializer {
 		"ROW<VARIANT>":       wideRow(t, nil, sqlType(rootVariant)),
 		"ROW<DOUBLE>":        wideRow(t, nil, sqlType(rootDouble), sqlType(rootFloat)),
 		"ROW<?>":             wideRow(t, nil, unknownType("?")),
+		"ROW<kind>":          wideRow(t, []string{"fields", "rowKind"}, sqlType(rootInteger), sqlType(rootString)),
 		"ROW<named>":         wideRow(t, []string{"a", "b"}, sqlType(rootInteger), sqlType(rootBoolean)),
 	}
 }
@@ -229,6 +230,7 @@ func TestEncodeJSON(t *testing.T) {
 		{"union", `"B"`, "00000003 00000001 42"},
 		{"avro times", `"00:00:00.001"`, "00000000 00000001"},
 		{"avro times", `"1969-12-31T23:59:59.999999Z"`, "00000001 ffffffffffffffff"},
+		{"avro times", `"-290308-12-21T19:59:05.224192Z"`, "00000001 8000000000000000"},
 		{"avro fixed", `"-0.01"`, "ffffffff"},
 		{"avro fixed", `"1.00"`, "00000064"},
 		{"ROW<STRING>", `["seven77"]`, "00000010 0000000000000000 736576656e373787"},
@@ -295,6 +297,7 @@ func TestEncodeJSONRefused(t *testing.T) {
 		{"Kryo", `"a"`, "java.util.UUID"}, {"Kryo", `{"@class":"java.util.UUID","@raw":"0x01","@reason":"written by Kryo"}`, "java.util.UUID"}, {"unknown", "1", "no serializer"},
 		{"List", `[{"@class":"A","@raw":"0x","@reason":"why"}]`, "why"}, {"POJO", `{"a":"x","@cut":true}`, "@cut"}, {"enum", `"B"`, "more than one constant"}, {"Try", `{"exception":1}`, "Kryo"},
 		{"union", `"A"`, "2 of its types"}, {"union", "0.1", "2 of its types"}, {"padded", "null", "1073741824 bytes"}, {"ROW<?>", "[1]", "SQL type"},
+		{"ROW<kind>", `{"fields":1,"rowKind":"-D"}`, "like that of a row with its kind"},
 	} {
 		got, err := EncodeJSON(all[c.form], []byte(c.text))
 		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), c.want) {

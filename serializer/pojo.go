@@ -353,5 +353,5 @@ func constants(class string, names []string, ids []int32) Serializer {
 		}
 		w.I32(ids[at])
 		return nil
-	})
+	}).as(formPlain)
 }

@@ -16,6 +16,7 @@ type scalar struct {
 	json      func(dst []byte, in *Input) []byte // may be nil
 	// write is encode; see text and writes.
 	write func(w *encoding, v any) error
+	form  textForm
 }
 
 func (s *scalar) Len() int { return s.len }
@@ -57,9 +58,15 @@ func (s *scalar) writes(write func(w *encoding, v any) error) *scalar {
 	return s
 }
 
-// text sets how values are written that stand for themselves as text.
+// text sets how values are written whose JSON is a text, a number or a truth value.
 func (s *scalar) text(write writeText) *scalar {
-	return s.writes(func(w *encoding, v any) error { return write(&w.Output, v) })
+	return s.writes(func(w *encoding, v any) error { return write(&w.Output, v) }).as(formPlain)
+}
+
+// as sets how the text of a key is read.
+func (s *scalar) as(form textForm) *scalar {
+	s.form = form
+	return s
 }
 
 // fixed is a scalar of size bytes.
@@ -191,7 +198,7 @@ func bigInteger() Serializer {
 			return err
 		}
 		return w.bigInteger(i)
-	})
+	}).as(formPlain)
 }
 
 // readBigInteger reads an int n: 0 is null, 1 to 3 are the constants ZERO, ONE
@@ -264,7 +271,7 @@ func bigDecimal() Serializer {
 		err = w.bigInteger(d.Unscaled)
 		w.I32(d.Scale)
 		return err
-	})
+	}).as(formPlain)
 }
 
 func timeWindow() Serializer {
@@ -292,7 +299,7 @@ func primitiveArray(element Serializer) Serializer {
 		read: func(in *Input) any { return readElements(in, element) },
 		json: func(dst []byte, in *Input) []byte { return appendElements(dst, in, element) },
 	}
-	return s.writes((&list{element}).encode)
+	return s.writes((&list{element}).encode).as(formArray)
 }
 
 // Int values that the JSON of floats shares with encoding/json: outside of

@@ -16,53 +16,53 @@ const (
 func timeFamily(class string) (family, bool) {
 	switch class {
 	case base + "DateSerializer$DateSerializerSnapshot":
-		return simple("java.util.Date", fixed(8, readMillis).writes(orNull(millisOfText, (*Output).I64, nullMillis))), true
+		return simple("java.util.Date", orNull(fixed(8, readMillis), millisOfText, (*Output).I64, nullMillis)), true
 	case base + "SqlDateSerializer$SqlDateSerializerSnapshot":
-		return simple("java.sql.Date", fixed(8, readMillis).writes(orNull(millisOfText, (*Output).I64, nullMillis))), true
+		return simple("java.sql.Date", orNull(fixed(8, readMillis), millisOfText, (*Output).I64, nullMillis)), true
 	case base + "SqlTimeSerializer$SqlTimeSerializerSnapshot":
-		return simple("java.sql.Time", fixed(8, readMillis).writes(orNull(millisOfText, (*Output).I64, nullMillis))), true
+		return simple("java.sql.Time", orNull(fixed(8, readMillis), millisOfText, (*Output).I64, nullMillis)), true
 	case base + "SqlTimestampSerializer$SqlTimestampSerializerSnapshot":
-		return simple("java.sql.Timestamp", fixed(12, readTimestamp).writes(orNull(instantOfText, writeTimestamp, func(out *Output) {
+		return simple("java.sql.Timestamp", orNull(fixed(12, readTimestamp), instantOfText, writeTimestamp, func(out *Output) {
 			nullMillis(out)
 			out.I32(0)
-		}))), true
+		})), true
 	case base + "InstantSerializer$InstantSerializerSnapshot":
-		return simple("Instant", fixed(12, readInstant).writes(orNull(instantOfText, writeInstant, func(out *Output) {
+		return simple("Instant", orNull(fixed(12, readInstant), instantOfText, writeInstant, func(out *Output) {
 			nullMillis(out)
 			out.I32(math.MinInt32)
-		}))), true
+		})), true
 	case base + "LocalDateSerializer$LocalDateSerializerSnapshot":
-		return simple("LocalDate", fixed(6, func(in *Input) any {
+		return simple("LocalDate", orNull(fixed(6, func(in *Input) any {
 			if d, ok := in.date(); ok {
 				return d
 			}
 			return nil
-		}).writes(orNull(dateOfText, writeDate, writeNullDate))), true
+		}), dateOfText, writeDate, writeNullDate)), true
 	case base + "LocalTimeSerializer$LocalTimeSerializerSnapshot":
-		return simple("LocalTime", fixed(7, func(in *Input) any {
+		return simple("LocalTime", orNull(fixed(7, func(in *Input) any {
 			if t, ok := in.time(); ok {
 				return t
 			}
 			return nil
-		}).writes(orNull(timeOfText, writeTime, writeNullTime))), true
+		}), timeOfText, writeTime, writeNullTime)), true
 	case base + "LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot":
-		return simple("LocalDateTime", fixed(13, readDateTime).writes(orNull(dateTimeOfText, writeDateTime, func(out *Output) {
+		return simple("LocalDateTime", orNull(fixed(13, readDateTime), dateTimeOfText, writeDateTime, func(out *Output) {
 			writeNullDate(out)
 			writeNullTime(out)
-		}))), true
+		})), true
 	}
 	return family{}, false
 }
 
-// orNull writes what parse makes of a value, or null.
-func orNull[T any](parse func(any) (T, error), write func(*Output, T), null func(*Output)) func(*encoding, any) error {
-	return func(w *encoding, v any) error {
+// orNull has s write what parse makes of a value, or null.
+func orNull[T any](s *scalar, parse func(any) (T, error), write func(*Output, T), null func(*Output)) *scalar {
+	return s.text(func(out *Output, v any) error {
 		if v == nil {
-			null(&w.Output)
+			null(out)
 			return nil
 		}
-		return with(parse, write)(&w.Output, v)
-	}
+		return with(parse, write)(out, v)
+	})
 }
 
 func nullMillis(out *Output) { out.I64(math.MinInt64) }
