@@ -455,7 +455,7 @@ func (u *avroUnion) encode(w *encoding, v any) error {
 	var taken [][]byte
 	var refused error
 	for i, b := range u.branches {
-		if err := w.try(); err != nil {
+		if err := w.spend(1); err != nil {
 			return err
 		}
 		w.I32(int32(i))

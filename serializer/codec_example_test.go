@@ -45,3 +45,15 @@ func ExampleNewHasher() {
 	fmt.Println(hash, err, keygroup.ForHash(hash, 128))
 	// Output: 3008 <nil> 29
 }
+
+func ExampleEncodeJSON() {
+	snapshot := serializer.ForMap(serializer.ForString(), serializer.ForLong()).Snapshot() // as it stands in a state file
+	value, err := serializer.EncodeJSON(serializer.Of(snapshot), []byte(`{"tea": 3}`))
+	fmt.Printf("%x %v\n", value, err)
+
+	_, err = serializer.EncodeJSON(serializer.Of(snapshot), []byte(`{"tea": 3.5}`))
+	fmt.Println(err != nil)
+	// Output:
+	// 0000000104746561000000000000000003 <nil>
+	// true
+}

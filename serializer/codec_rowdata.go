@@ -50,13 +50,14 @@ func (w *encoding) binaryRow(t *logicalType, v any) ([]byte, error) {
 	b.data[0] = byte(kind)
 	for i, f := range fields {
 		b.slot = header + 8*i
-		if f == nil && !t.children[i].onlyNull() {
-			b.data[(i+8)/8] |= 1 << (i % 8)
-			if !fixedSlot(t.children[i]) {
-				err = w.ambiguous("a null " + t.children[i].text)
-			}
+		// Flink has nulls in fields that are NOT NULL, such as processing time.
+		if c := t.children[i]; f != nil || c.onlyNull() {
+			err = b.write(c, f)
 		} else {
-			err = b.write(t.children[i], f)
+			b.data[(i+8)/8] |= 1 << (i % 8)
+			if !fixedSlot(c) {
+				err = w.ambiguous("a null " + c.text)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("field %d: %w", i, err)
@@ -163,12 +164,12 @@ func (w *encoding) binary(t *logicalType, v any) ([]byte, error) {
 		if t.raw == nil {
 			return nil, w.opaque(t.class, "the serializer of the raw type is not known")
 		}
-		raw := encoding{key: w.key, tries: w.tries}
+		raw := encoding{key: w.key, budget: w.budget, depth: w.depth}
 		err := raw.value(t.raw, v)
 		if v == nil && err == nil {
 			err = w.ambiguous("a null " + t.text)
 		}
-		if w.tries = raw.tries; err == nil {
+		if w.budget = raw.budget; err == nil {
 			err = raw.err
 		}
 		return raw.buf, err

@@ -36,7 +36,7 @@ func ParseKey(s *Snapshot, text string) ([]byte, error) {
 	case formPlain:
 		v = unquoted(s, text)
 	}
-	w := encoding{key: true, tries: fewTries}
+	w := newEncoding(len(text), true)
 	if err == nil {
 		err = w.value(t, v)
 	}

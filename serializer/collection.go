@@ -346,8 +346,8 @@ func (n *nullable) encode(w *encoding, v any) error {
 	if w.Bool(v == nil); v != nil {
 		return w.value(n.value, v)
 	}
-	if n.padding > maxPrepared {
-		return w.opaque("a null", fmt.Sprintf("it takes %d bytes", n.padding))
+	if err := w.spend(n.padding); err != nil {
+		return err
 	}
 	w.Raw(make([]byte, n.padding))
 	return nil

@@ -43,7 +43,7 @@ func encodeJSON(s Serializer, text []byte, key bool) ([]byte, error) {
 	if err := decoded(v); err != nil {
 		return nil, err
 	}
-	w := encoding{key: key, tries: fewTries + triesPerByte*len(text)}
+	w := newEncoding(len(text), key)
 	if err := w.value(s, v); err != nil {
 		return nil, err
 	}
@@ -192,17 +192,15 @@ type encoding struct {
 	Output
 	// key has what Flink writes in more than one way refused.
 	key bool
-	// tries bounds how many types of unions are tried.
-	tries int
-	depth int
+	// budget is for what costs more than its JSON is long, see spend.
+	budget int
+	depth  int
 }
 
-// triesPerByte is how often a type of a union is tried for each byte of JSON, besides fewTries: unions whose types are alike could
-// be tried in each other, as many times as there are paths through them.
-const (
-	triesPerByte = 64
-	fewTries     = 4096
-)
+func newEncoding(text int, key bool) *encoding {
+	const fixed, perByte = 4096, 64
+	return &encoding{key: key, budget: fixed + perByte*text}
+}
 
 func (w *encoding) value(s Serializer, v any) error {
 	e, ok := s.(encoder)
@@ -225,9 +223,11 @@ func (w *encoding) ambiguous(what string) error {
 	return fmt.Errorf("%s of a key has more than one form: %w", what, ErrUnsupported)
 }
 
-func (w *encoding) try() error {
-	if w.tries--; w.tries < 0 {
-		return errors.New("too many types of unions could be meant")
+// spend fails if JSON asks for far more than it is long: by fields that are missing, nulls that are padded, or
+// unions whose types are alike and are tried in each other, as many times as there are paths through them.
+func (w *encoding) spend(n int) error {
+	if w.budget -= n; w.budget < 0 {
+		return errors.New("so short a JSON text stands for too much")
 	}
 	return nil
 }

@@ -118,6 +118,7 @@ func pojoOf(fields ...Frame) Serializer {
 func forms(t testing.TB) map[string]Serializer {
 	str, long, integer := ForString().Snapshot(), ForLong().Snapshot(), ForInt().Snapshot()
 	enum := &Snapshot{Class: base + "EnumSerializer$EnumSerializerSnapshot", Version: 3, Body: &Enum{Class: "E", Constants: []string{"A", "B", "B"}}}
+	wide := &Snapshot{Class: javaRuntime + "PojoSerializerSnapshot", Version: 2, Body: &Pojo{Class: "P", Fields: []Frame{PojoField("P", strings.Repeat("a", 1000), str)}}}
 	decimal := sqlType(rootDecimal)
 	decimal.precision, decimal.scale = 20, 2
 	short := sqlType(rootDecimal)
@@ -152,6 +153,7 @@ func forms(t testing.TB) map[string]Serializer {
 		"old Row":  Of(compositeOf(javaRuntime+"RowSerializer$RowSerializerSnapshot", 2, nil, str, long)),
 		"Stream":   Of(compositeOf(streaming+"runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot", 2, nil, str)),
 		"POJO":     pojoOf(PojoField("P", "a", str), PojoField("P", "b", long)),
+		"wide":     Of(compositeOf(base+"ListSerializerSnapshot", 1, nil, wide)),
 		"Kryo":     Of(kryoOf("java.util.UUID")),
 		"unknown":  Of(nil),
 
@@ -284,7 +286,7 @@ func TestEncodeJSONRefused(t *testing.T) {
 		{"avro", `{"u":1,"m":{}}`, "missing"}, {"avro", `{"u":true,"m":{},"f":"0x0000"}`, "union"}, {"avro", `{"u":1,"m":{},"f":"0x00"}`, "2 bytes"}, {"avro fixed", `"99999999999.00"`, "4 bytes"}, {"avro fixed", `"1.0"`, "decimal places"},
 		{"avro times", `"00:00:00.0001"`, "union"}, {"avro times", `"+999999999-01-01T00:00:00Z"`, "64 bits"},
 		{"avro node", strings.Repeat(`{"n":`, 1500) + "null" + strings.Repeat("}", 1500), "1000 deep"}, {"List", deep, "deep"},
-		{"twins", strings.Repeat(`{"n":`, 60) + "null" + strings.Repeat("}", 60), "too many types"},
+		{"twins", strings.Repeat(`{"n":`, 60) + "null" + strings.Repeat("}", 60), "too much"}, {"padded", "null", "too much"}, {"wide", "[" + strings.Repeat("{},", 100) + "{}]", "too much"},
 		{"ROW<STRING>", `["a","b"]`, "array of 1"}, {"ROW<STRING>", `{"f0":"a"}`, "array of 1"}, {"ROW<SHORT>", `["1.0"]`, "read again"}, {"ROW<SHORT>", `["1.001"]`, "decimal places"}, {"ROW<SHORT>", `["1000.00"]`, "digits"},
 		{"ROW<ARRAY>", `[[40000]]`, "range"}, {"ROW<MAP>", `[{"a":300}]`, "range"}, {"ROW<MAP>", `[[[null,1],[null,1]]]`, "twice"}, {"ROW<named>", `{"a":1}`, "missing"}, {"ROW<named>", `[1,true]`, "read again"},
 	} {
@@ -296,7 +298,7 @@ func TestEncodeJSONRefused(t *testing.T) {
 	for _, c := range []struct{ form, text, want string }{
 		{"Kryo", `"a"`, "java.util.UUID"}, {"Kryo", `{"@class":"java.util.UUID","@raw":"0x01","@reason":"written by Kryo"}`, "java.util.UUID"}, {"unknown", "1", "no serializer"},
 		{"List", `[{"@class":"A","@raw":"0x","@reason":"why"}]`, "why"}, {"POJO", `{"a":"x","@cut":true}`, "@cut"}, {"enum", `"B"`, "more than one constant"}, {"Try", `{"exception":1}`, "Kryo"},
-		{"union", `"A"`, "2 of its types"}, {"union", "0.1", "2 of its types"}, {"padded", "null", "1073741824 bytes"}, {"ROW<?>", "[1]", "SQL type"},
+		{"union", `"A"`, "2 of its types"}, {"union", "0.1", "2 of its types"}, {"ROW<?>", "[1]", "SQL type"},
 		{"ROW<kind>", `{"fields":1,"rowKind":"-D"}`, "like that of a row with its kind"},
 	} {
 		got, err := EncodeJSON(all[c.form], []byte(c.text))

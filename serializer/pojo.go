@@ -252,6 +252,9 @@ func (p *pojo) encodeFields(w *encoding, o members) error {
 			if v = nil; p.primitive[i] {
 				return fmt.Errorf("field %q is missing: it may be a primitive, which has no null", p.names[i])
 			}
+			if err := w.spend(1 + len(p.names[i])); err != nil {
+				return err
+			}
 		}
 		if w.Bool(v == nil); v == nil {
 			continue

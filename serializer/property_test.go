@@ -225,15 +225,15 @@ func rowValue(t *rapid.T, out *serializer.Output, fields []kind) any {
 }
 
 // testEncode checks that JSON gives the bytes, or, where Java has several of them, others that are read as the same.
-func testEncode(t *rapid.T, s serializer.Serializer, name string, value, text []byte) {
+func testEncode(t *rapid.T, s serializer.Serializer, snapshot, value, text []byte) {
 	got, err := serializer.EncodeJSON(s, text)
-	if err != nil && strings.Contains(name, "Map<") && strings.Contains(err.Error(), "key comes twice") {
+	if err != nil && bytes.Contains(snapshot, []byte("MapSerializer")) && strings.Contains(err.Error(), "key comes twice") {
 		return
 	}
 	// Of two nulls in each other the outer one is meant; digits and scales of decimals that are drawn are not all as Java has them.
-	several := bytes.Contains(text, []byte("null")) || strings.Contains(name, "BigDecimal")
+	several := bytes.Contains(text, []byte("null")) || bytes.Contains(snapshot, []byte("BigDecSerializer"))
 	if err != nil || !several && !bytes.Equal(got, value) {
-		t.Fatalf("%s %s is %x, %v; not %x", name, text, got, err, value)
+		t.Fatalf("%s is %x, %v; not %x", text, got, err, value)
 	}
 	testJSON(t, s, got, text)
 }
@@ -280,7 +280,7 @@ func TestProperties(t *testing.T) {
 		text := serializer.AppendJSON(nil, want)
 		testJSON(t, s, value.Bytes(), text)
 
-		testEncode(t, s, snapshot.String(), value.Bytes(), text)
+		testEncode(t, s, raw.Bytes(), value.Bytes(), text)
 
 		// Every shorter input is refused, by an error and never a panic.
 		cut := rapid.IntRange(0, max(0, value.Len()-1)).Draw(t, "cut")
