@@ -314,3 +314,16 @@ func TestWideName(t *testing.T) {
 		t.Errorf("%d bytes instead of %d", len(got), len(want))
 	}
 }
+
+// TestNegativeTake takes less than no bytes, which must not go back in the input.
+func TestNegativeTake(t *testing.T) {
+	for name, in := range map[string]*serializer.Input{
+		"slice":  serializer.NewInput([]byte{1, 2, 3}),
+		"stream": serializer.NewStreamInput(bytes.NewReader([]byte{1, 2, 3}), 0),
+	} {
+		in.U8()
+		if b := in.Take(-2); b != nil || !errors.Is(in.Err(), serializer.ErrCorrupt) {
+			t.Errorf("%s: %x, %v", name, b, in.Err())
+		}
+	}
+}

@@ -122,10 +122,6 @@ func (in *Input) fill(n int) bool {
 	if in.err != nil {
 		return false
 	}
-	if n < 0 {
-		in.Failf("length", "%d bytes", n)
-		return false
-	}
 	for len(in.buf)-in.pos < n {
 		if in.src == nil || !in.more() {
 			in.Fail("bytes", &javaio.TruncatedError{Have: in.base + int64(len(in.buf)), Need: in.Offset() + int64(n)})
@@ -216,6 +212,10 @@ func (in *Input) Marked() []byte {
 // Take reads n bytes, which are valid until the next call of a method. It
 // returns nil after a failure.
 func (in *Input) Take(n int) []byte {
+	if n < 0 {
+		in.Failf("length", "%d bytes", n)
+		return nil
+	}
 	if !in.need(n) {
 		return nil
 	}
