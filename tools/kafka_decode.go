@@ -37,14 +37,19 @@ type kafkaSplit struct {
 	offset int64
 	// stopping is math.MinInt64 if there is none.
 	stopping int64
+	// at is where in the bytes the offset stands, in eight of them; -1 if it was not found there.
+	at int
 }
 
 // Special values of KafkaSource, KafkaPartitionSplit of the connector.
 var kafkaSpecial = map[int64]string{-1: "latest", -2: "earliest", -3: "committed"}
 
+// kafkaNotSet is of a partition of which FlinkKafkaConsumer had not asked yet where it begins.
+const kafkaNotSet = "not set"
+
 // Special values of FlinkKafkaConsumer, KafkaTopicPartitionStateSentinel.
 var kafkaSentinels = map[int64]string{
-	-915623761776: "not set", -915623761775: "earliest", -915623761774: "latest", -915623761773: "committed",
+	-915623761776: kafkaNotSet, -915623761775: "earliest", -915623761774: "latest", -915623761773: "committed",
 }
 
 // position says what an offset means: a special value by name, or the next offset to read.
@@ -105,7 +110,14 @@ func kafkaElement(e *backend.OperatorEntry) (*kafkaSplit, bool) {
 		if err != nil {
 			return nil, false
 		}
-		return kafkaTree(v)
+		k, ok := kafkaTree(v)
+		if ok {
+			// A tuple ends with its long; a Java object stream, with the number of the last object in it.
+			if k.at = len(e.Value) - 8; k.at < 0 || int64(binary.BigEndian.Uint64(e.Value[k.at:])) != k.offset {
+				k.at = -1
+			}
+		}
+		return k, ok
 	}
 	return nil, false
 }
@@ -116,7 +128,12 @@ func kafkaFramed(in *serializer.Input, last bool) (*kafkaSplit, bool) {
 	if in.Err() != nil || int(n) > in.Remaining() || last && int(n) != in.Remaining() {
 		return nil, false
 	}
-	return kafkaPartitionSplit(in.Take(int(n)))
+	start := int(in.Offset())
+	k, ok := kafkaPartitionSplit(in.Take(int(n)))
+	if ok {
+		k.at += start
+	}
+	return k, ok
 }
 
 // kafkaPartitionSplit reads what KafkaPartitionSplitSerializer wrote: topic,
@@ -130,7 +147,7 @@ func kafkaPartitionSplit(b []byte) (*kafkaSplit, bool) {
 	if len(b) != 2+n+numbers || !kafkaTopic(b[2:2+n]) {
 		return nil, false
 	}
-	k := &kafkaSplit{source: kafkaSource, topic: string(b[2 : 2+n])}
+	k := &kafkaSplit{source: kafkaSource, topic: string(b[2 : 2+n]), at: 2 + n + 4}
 	b = b[2+n:]
 	k.partition = int32(binary.BigEndian.Uint32(b))
 	k.offset = int64(binary.BigEndian.Uint64(b[4:]))
@@ -154,6 +171,7 @@ func kafkaTopic(b []byte) bool {
 // (the class's number, a reference mark, and its fields by name: cached hash,
 // partition, topic) and a Long.
 func kryoPartition(b []byte) (*kafkaSplit, bool) {
+	at := len(b) - 8
 	varint := func() (v uint32) {
 		for shift := 0; shift < 35 && len(b) > 0; shift += 7 {
 			c := b[0]
@@ -188,7 +206,7 @@ func kryoPartition(b []byte) (*kafkaSplit, bool) {
 	}
 	k := &kafkaSplit{
 		source: kafkaConsumer, topic: string(topic), partition: int32(zigzag>>1) ^ -int32(zigzag&1),
-		offset: int64(binary.BigEndian.Uint64(rest)), stopping: math.MinInt64,
+		offset: int64(binary.BigEndian.Uint64(rest)), stopping: math.MinInt64, at: at,
 	}
 	return k, k.partition >= 0
 }
@@ -281,6 +299,7 @@ func kafkaEnumerator(b []byte) (list []kafkaAssignment, ok bool) {
 	if in.Err() != nil || n < 0 || int(n) > in.Remaining() || version < 1 || version > 3 {
 		return nil, false
 	}
+	start := int(in.Offset())
 	in = serializer.NewInput(in.Take(int(n))) // behind it older releases have the readers' splits
 	count := in.I32()
 	if version == 3 && in.I32() != 0 { // of the split's serializer
@@ -293,6 +312,7 @@ func kafkaEnumerator(b []byte) (list []kafkaAssignment, ok bool) {
 			if !ok {
 				return nil, false
 			}
+			k.at += start
 			a.kafkaSplit, a.hasOffset = *k, true
 		} else {
 			topic := in.Take(int(in.U16()))

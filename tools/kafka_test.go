@@ -21,12 +21,7 @@ import (
 // TestKafkaSource reads savepoints that Flink's Kafka connector wrote: its
 // test reads 10 records of each of 10 partitions, with every version of the enumerator's state.
 func TestKafkaSource(t *testing.T) {
-	root := filepath.Join(sharedFixtures(t), "public", "flink-connector-kafka", "unknown")
-	dirs, err := filepath.Glob(root + "/kafka-source-savepoint--*")
-	if err != nil || len(dirs) != 3 {
-		t.Fatalf("%d directories: %v", len(dirs), err)
-	}
-	for _, dir := range dirs {
+	for _, dir := range kafkaSavepoints(t) {
 		fsys, s := openLocal(t, filepath.ToSlash(dir))
 		list, problems, err := KafkaOffsets(t.Context(), fsys, s, EntryOptions{})
 		if err != nil || len(problems) > 0 {
@@ -53,6 +48,17 @@ func TestKafkaSource(t *testing.T) {
 	}
 }
 
+// kafkaSavepoints are the directories of those savepoints, by version.
+func kafkaSavepoints(t *testing.T) []string {
+	t.Helper()
+	root := filepath.Join(sharedFixtures(t), "public", "flink-connector-kafka", "unknown")
+	dirs, err := filepath.Glob(root + "/kafka-source-savepoint--*")
+	if err != nil || len(dirs) != 3 {
+		t.Fatalf("%d directories: %v", len(dirs), err)
+	}
+	return dirs
+}
+
 // consumerElement is an element of the state of FlinkKafkaConsumer.
 func consumerElement(value []byte) *backend.OperatorEntry {
 	return &backend.OperatorEntry{State: &backend.OperatorState{Name: stateKafkaConsumer, Mode: metadata.ModeUnion, Value: serializer.Of(nil)}, Value: value}
@@ -61,43 +67,45 @@ func consumerElement(value []byte) *backend.OperatorEntry {
 // TestKafkaConsumer reads what FlinkKafkaConsumer's migration test has as its
 // state: abc-13 at 16768 and def-7 at 987654321.
 func TestKafkaConsumer(t *testing.T) {
+	texts := []string{
+		`{"source":"FlinkKafkaConsumer","topic":"abc","partition":13,"offset":16768,"next":16769}`,
+		`{"source":"FlinkKafkaConsumer","topic":"def","partition":7,"offset":987654321,"next":987654322}`,
+	}
+	for i, e := range consumerElements(t) {
+		k, ok := kafkaElement(e)
+		if !ok {
+			t.Fatalf("%x: not understood", e.Value)
+		}
+		if got := string(k.appendJSON(nil)); got != texts[i%2] {
+			t.Errorf("%x: got %s", e.Value, got)
+		}
+	}
+}
+
+// consumerElements are the two elements of each release of that test.
+func consumerElements(t *testing.T) (all []*backend.OperatorEntry) {
+	t.Helper()
 	root := filepath.Join(sharedFixtures(t), "public", "operator-snapshots")
 	files, err := filepath.Glob(root + "/*/flink-connector-kafka--kafka-consumer-migration-test-flink1.*[0-9]-snapshot")
 	if err != nil || len(files) < 8 {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
-	found := 0
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Both elements begin with the number of the class and the mark of an object.
-		for _, want := range []struct {
-			start, text string
-		}{
-			{"5701d6cfec02", `{"source":"FlinkKafkaConsumer","topic":"abc","partition":13,"offset":16768,"next":16769}`},
-			{"5701c4f2f702", `{"source":"FlinkKafkaConsumer","topic":"def","partition":7,"offset":987654321,"next":987654322}`},
-		} {
-			pattern, _ := hex.DecodeString(want.start)
-			i := bytes.Index(data, pattern)
+		// Both begin with the number of the class and the mark of an object.
+		for _, start := range []string{"\x57\x01\xd6\xcf\xec\x02", "\x57\x01\xc4\xf2\xf7\x02"} {
+			i := bytes.Index(data, []byte(start))
 			if i < 0 {
-				continue // Java-serialized
+				t.Fatalf("%s: no element", file)
 			}
 			const size = 6 + 1 + 1 + 3 + 8
-			k, ok := kafkaElement(consumerElement(data[i : i+size]))
-			if !ok {
-				t.Fatalf("%s: not understood", file)
-			}
-			if got := string(k.appendJSON(nil)); got != want.text {
-				t.Errorf("%s: got %s", file, got)
-			}
-			found++
+			all = append(all, consumerElement(data[i:i+size]))
 		}
 	}
-	if found < 16 {
-		t.Errorf("%d elements", found)
-	}
+	return all
 }
 
 // union is a store with operator state of a consumer: parallelism 4, 12
@@ -172,23 +180,7 @@ func TestKafkaUnion(t *testing.T) {
 // the offsets as Java objects in the state without a name of its own.
 func TestKafkaDefaultState(t *testing.T) {
 	for _, release := range []string{"1.2", "1.3"} {
-		path := filepath.Join(sharedFixtures(t), "public", "operator-snapshots", release, "flink-connector-kafka-base--kafka-consumer-migration-test-flink"+release+"-snapshot")
-		file, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// A handle: the state's name, mode and offsets, and inline data after its name.
-		_, handle, ok := bytes.Cut(file, append([]byte("\x00\x09"+stateDefault), 0, 0, 0, 0, 2))
-		if !ok {
-			t.Fatalf("%s: no handle", path)
-		}
-		state := metadata.StateOffsets{Name: stateDefault, Mode: metadata.ModeSplit, Offsets: []int64{
-			int64(binary.BigEndian.Uint64(handle)), int64(binary.BigEndian.Uint64(handle[8:])),
-		}}
-		const uuid = 36
-		data := handle[16+1+2+uuid:] // after the tag and the length of the name
-		data = data[4:][:binary.BigEndian.Uint32(data)]
-		fsys, s := inlineState(t, &metadata.OperatorState{States: []metadata.StateOffsets{state}, Delegate: &metadata.ByteStream{Name: "x", Data: data}})
+		fsys, s := defaultState(t, release)
 		list, problems, err := KafkaOffsets(t.Context(), fsys, s, EntryOptions{})
 		if err != nil || len(problems) > 0 {
 			t.Fatal(err, problems)
@@ -198,9 +190,31 @@ func TestKafkaDefaultState(t *testing.T) {
 			got += fmt.Sprint(k.Source, " ", k.Topic, " ", k.Partition, " ", *k.Offset, " ", *k.Next, ";")
 		}
 		if want := "FlinkKafkaConsumer abc 13 16768 16769;FlinkKafkaConsumer def 7 987654321 987654322;"; got != want {
-			t.Errorf("%s: got %s", path, got)
+			t.Errorf("%s: got %s", release, got)
 		}
 	}
+}
+
+// defaultState is a store with what the migration test saved with Flink 1.2 or 1.3.
+func defaultState(t *testing.T, release string) (storage.FS, *Snapshot) {
+	t.Helper()
+	path := filepath.Join(sharedFixtures(t), "public", "operator-snapshots", release, "flink-connector-kafka-base--kafka-consumer-migration-test-flink"+release+"-snapshot")
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A handle: the state's name, mode and offsets, and inline data after its name.
+	_, handle, ok := bytes.Cut(file, append([]byte("\x00\x09"+stateDefault), 0, 0, 0, 0, 2))
+	if !ok {
+		t.Fatalf("%s: no handle", path)
+	}
+	state := metadata.StateOffsets{Name: stateDefault, Mode: metadata.ModeSplit, Offsets: []int64{
+		int64(binary.BigEndian.Uint64(handle)), int64(binary.BigEndian.Uint64(handle[8:])),
+	}}
+	const uuid = 36
+	data := handle[16+1+2+uuid:] // after the tag and the length of the name
+	data = data[4:][:binary.BigEndian.Uint32(data)]
+	return inlineState(t, &metadata.OperatorState{States: []metadata.StateOffsets{state}, Delegate: &metadata.ByteStream{Name: "x", Data: data}})
 }
 
 // inlineState is a store with a snapshot of Flink 1.2 that has one handle of operator state.
