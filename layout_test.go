@@ -40,7 +40,7 @@ var direction = map[string][]string{
 	"localrecovery":       {"keygroup", "storage"},
 	"rewrite":             {"backend", "keygroup", "metadata", "serializer", "storage", "internal/ordered"},
 	"tools":               {"backend", "backend/heap", "backend/pebble", "backend/rocksdb", "incremental", "keygroup", "metadata", "rest", "rewrite", "serializer", "storage", "internal/ordered"},
-	"tools/drey":          {"backend", "keygroup", "serializer", "metadata", "rest", "storage", "storage/s3", "tools"},
+	"tools/drey":          {"backend", "keygroup", "rewrite", "serializer", "metadata", "rest", "storage", "storage/s3", "tools"},
 	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "rest", "serializer", "state", "storage"},
 	"runtime/wordcount":   {"backend", "incremental", "localrecovery", "runtime", "serializer", "state", "storage", "storage/s3"},
 	"fuzz":                {"backend", "backend/rocksdb", "serializer", "internal/javaio", "metadata", "storage"},

@@ -67,6 +67,7 @@ type OperatorPlan struct {
 	raw      []*handle // raw keyed state that is no timers
 	header   backend.KeyedHeader
 	states   []*backend.State // of the header
+	was      []*backend.State // the same before they were renamed
 	numbers  map[stateID]int  // number in the header by what the source calls the state; -1 if it is dropped
 	puts     []statePut
 	elements []*elements
@@ -364,11 +365,10 @@ func (p *Plan) keyed(ctx context.Context, op *OperatorPlan) error {
 	case op.Target.MaxParallelism != op.Source.MaxParallelism:
 		op.Work = Moved
 		p.hash(op)
-	case op.Format == NativeRocksDB && (!slices.Equal(op.From, []string{"rocksdb"}) || len(op.t.Put) > 0):
+	case op.Format == NativeRocksDB && (!slices.Equal(op.From, []string{"rocksdb"}) || op.t.Put != nil):
 		op.Work = Sorted
 	}
-	p.puts(op)
-	return nil
+	return p.putAll(op)
 }
 
 // disjoint checks that no key group is in two handles of a kind.
@@ -426,7 +426,7 @@ func (p *Plan) format(op *OperatorPlan) {
 // copies says whether the operator's keyed state can stay as it is, byte for byte.
 func (p *Plan) copies(op *OperatorPlan) bool {
 	t := op.t
-	if op.Target.Parallelism != op.Source.Parallelism || op.Target.MaxParallelism != op.Source.MaxParallelism || t.State != nil || t.Keyed != nil || len(t.Put) > 0 {
+	if op.Target.Parallelism != op.Source.Parallelism || op.Target.MaxParallelism != op.Source.MaxParallelism || t.State != nil || t.Keyed != nil || t.Put != nil {
 		return false
 	}
 	for _, h := range op.handles {
@@ -508,7 +508,6 @@ func (p *Plan) merge(op *OperatorPlan) bool {
 			op.header.Key = h.header.Key.Modern()
 		}
 	}
-	var was []*backend.State
 	for _, h := range op.handles {
 		for _, s := range h.states {
 			m, err := s.Managed()
@@ -520,7 +519,7 @@ func (p *Plan) merge(op *OperatorPlan) bool {
 			target := backend.NewState(&meta, op.header.Key)
 			id := idOf(s)
 			if n, seen := op.numbers[id]; seen {
-				if n >= 0 && backend.SameState(was[n], target) != nil {
+				if n >= 0 && backend.SameState(op.was[n], target) != nil {
 					fail(s.Meta.Name, "subtask %d describes it otherwise than another one", h.subtask)
 				}
 				continue
@@ -535,14 +534,15 @@ func (p *Plan) merge(op *OperatorPlan) bool {
 				continue
 			}
 			op.numbers[id] = len(op.header.States)
-			was = append(was, target)
-			meta.Name = to
-			if i := slices.IndexFunc(op.header.States, func(o backend.StateMeta) bool {
-				return o.Name == to && (op.Format != NativeHeap || o.Kind == meta.Kind)
-			}); i >= 0 {
+			op.was = append(op.was, target)
+			renamed := meta
+			renamed.Name = to
+			if slices.ContainsFunc(op.header.States, func(o backend.StateMeta) bool {
+				return o.Name == to && (op.Format != NativeHeap || o.Kind == renamed.Kind)
+			}) {
 				fail(s.Meta.Name, "there is another state of the name %q", to)
 			}
-			op.header.States = append(op.header.States, meta)
+			op.header.States = append(op.header.States, renamed)
 		}
 	}
 	for i := range op.header.States {
@@ -650,39 +650,39 @@ func (p *Plan) hash(op *OperatorPlan) {
 	}
 }
 
-// puts resolves the entries that are put.
-func (p *Plan) puts(op *OperatorPlan) {
-	if len(op.t.Put) == 0 {
-		return
+// putAll resolves the entries that are put.
+func (p *Plan) putAll(op *OperatorPlan) error {
+	if op.t.Put == nil {
+		return nil
 	}
-	var hasher *serializer.Hasher
-	if op.hasher != nil {
-		hasher = op.hasher()
-	} else if hasher = serializer.NewHasher(op.header.Key); p.o.Hasher != nil {
+	hasher := serializer.NewHasher(op.header.Key)
+	if p.o.Hasher != nil {
 		hasher = p.o.Hasher(op.Source, op.header.Key)
 	}
-	for _, put := range op.t.Put {
-		n, ok := op.numbers[stateID{put.State, false}]
-		if !ok || n < 0 {
-			p.problem(op, put.State, "there is no such keyed state to put a value into")
-			continue
-		}
-		hash, err := hasher.Hash(put.Key)
+	for n, state := range op.was {
+		puts, err := op.t.Put(state)
 		if err != nil {
-			p.problem(op, put.State, "the key group of the key can't be known: %v", err)
-			continue
+			return fmt.Errorf("%s: %w", Label(op.Source), err)
 		}
-		e := backend.Entry{State: op.states[n], Key: put.Key, Namespace: put.Namespace, UserKey: put.UserKey, Value: put.Value, Null: put.Null}
-		op.puts = append(op.puts, statePut{
-			state: n, group: keygroup.ForHash(hash, int(op.Target.MaxParallelism)), key: e.AppendStoredKey(nil), value: e.AppendStoredValue(nil),
-		})
+		for _, put := range puts {
+			hash, err := hasher.Hash(put.Key)
+			if err != nil {
+				p.problem(op, state.Meta.Name, "the key group of a key that is to be set can't be known: %v", err)
+				continue
+			}
+			e := backend.Entry{State: state, Key: put.Key, Namespace: put.Namespace, UserKey: put.UserKey, Value: put.Value, Null: put.Null}
+			op.puts = append(op.puts, statePut{
+				state: n, group: keygroup.ForHash(hash, int(op.Target.MaxParallelism)), key: e.AppendStoredKey(nil), value: e.AppendStoredValue(nil),
+			})
+		}
 	}
 	slices.SortStableFunc(op.puts, func(a, b statePut) int { return cmp.Or(a.group-b.group, a.state-b.state) })
 	for i := 1; i < len(op.puts); i++ {
 		if a, b := op.puts[i-1], op.puts[i]; a.group == b.group && a.state == b.state && string(a.key) == string(b.key) {
-			p.problem(op, op.header.States[a.state].Name, "two values are put for the same key")
+			p.problem(op, op.was[a.state].Meta.Name, "two values are to be set for the same key")
 		}
 	}
+	return nil
 }
 
 // look opens the handle to see what is in it.

@@ -114,7 +114,7 @@ func (o *Options) memory() int64 {
 }
 
 // Transform is what changes of an operator's content. Fields that are nil change nothing. The functions must
-// not keep the bytes that they get; State is called while planning, the others from several goroutines at once.
+// not keep the bytes that they get; State and Put are called while planning, the others from several goroutines at once.
 type Transform struct {
 	// Drop leaves the operator out.
 	Drop bool
@@ -132,14 +132,13 @@ type Transform struct {
 	Element func(subtask int, e *backend.OperatorEntry) (bool, error)
 	// Coordinator is given the state of the operator's coordinator, if there is some, and gives what replaces it.
 	Coordinator func(data []byte) ([]byte, error)
-	// Put gives entries that are to be there, in place of one of the same key or besides, of a state that is there.
-	Put []Put
+	// Put gives entries that a keyed state is to have, in place of those of the same key or besides. It is called while planning for each
+	// state that is kept, as it was before it was renamed.
+	Put func(s *backend.State) ([]Put, error)
 }
 
 // Put is an entry of keyed state that is written whether it is there or not. Its parts are as their serializers write them.
 type Put struct {
-	// State is the name before it is renamed.
-	State                          string
 	Key, Namespace, UserKey, Value []byte
 	// Null says that the value of a map's entry is null.
 	Null bool

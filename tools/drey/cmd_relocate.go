@@ -54,19 +54,16 @@ EXAMPLES
 
 // relocateFlags are the options of the command.
 type relocateFlags struct {
-	rewrite, moved  []string
-	metadataOnly    bool
-	unchecked       bool
-	makeRelative    bool
-	service         string
-	output          string
-	dryRun          bool
-	manifest        string
-	manifestFormat  string
-	targetEndpoint  string
-	targetProfile   string
-	targetPathStyle bool
-	targetFlags     *pflag.FlagSet
+	rewrite, moved []string
+	metadataOnly   bool
+	unchecked      bool
+	makeRelative   bool
+	service        string
+	output         string
+	dryRun         bool
+	manifest       string
+	manifestFormat string
+	target         targetStore
 }
 
 func cmdRelocate() *command {
@@ -85,29 +82,10 @@ func cmdRelocate() *command {
 			f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show what would be done")
 			f.StringVar(&o.manifest, "manifest", "", "copy nothing, but list what to copy in `FILE`, for another tool; finish with --metadata-only")
 			f.StringVar(&o.manifestFormat, "manifest-format", string(tools.ManifestS3Batch), "s3-batch (bucket,key as S3 Batch Operations reads it) or pairs (source,target)")
-			f.StringVar(&o.targetEndpoint, "target-s3-endpoint", "", "URL of the S3 server of DST, if it is another")
-			f.BoolVar(&o.targetPathStyle, "target-s3-path-style", false, "as --s3-path-style, for --target-s3-endpoint")
-			f.StringVar(&o.targetProfile, "target-profile", "", "AWS profile for DST, if it needs other credentials")
-			o.targetFlags = f
+			o.target.add(f)
 		},
 		run: func(ctx context.Context, e *env, args []string) error { return relocate(ctx, e, &o, args) },
 	}
-}
-
-// target gives the store of the destination, or nil if it is the source's.
-func (o *relocateFlags) target(e *env, local storage.FS) storage.FS {
-	f := o.targetFlags
-	if !f.Changed("target-s3-endpoint") && !f.Changed("target-profile") {
-		return nil
-	}
-	endpoint, pathStyle, profile := e.s3Endpoint, e.s3PathStyle, e.profile
-	if f.Changed("target-s3-endpoint") {
-		endpoint, pathStyle = o.targetEndpoint, o.targetPathStyle
-	}
-	if f.Changed("target-profile") {
-		profile = o.targetProfile
-	}
-	return storesWith(e, local, endpoint, pathStyle, profile)
 }
 
 func rules(flag string, texts []string) ([]tools.Rule, error) {
@@ -129,7 +107,7 @@ func rules(flag string, texts []string) ([]tools.Rule, error) {
 
 func (o *relocateFlags) options(e *env, local storage.FS) (tools.RelocateOptions, error) {
 	opts := tools.RelocateOptions{
-		Target: o.target(e, local), MetadataOnly: o.metadataOnly, Unchecked: o.unchecked, MakeRelative: o.makeRelative, Service: o.service, Jobs: e.jobs,
+		Target: o.target.store(e, local), MetadataOnly: o.metadataOnly, Unchecked: o.unchecked, MakeRelative: o.makeRelative, Service: o.service, Jobs: e.jobs,
 	}
 	var err error
 	if opts.Rewrite, err = rules("rewrite", o.rewrite); err != nil {
@@ -334,9 +312,9 @@ func repeated(e *env, o *relocateFlags) string {
 	for _, word := range e.storeOptions() {
 		b.WriteString(" " + shellQuote(word))
 	}
-	add("--target-s3-endpoint", o.targetEndpoint)
-	add("--target-profile", o.targetProfile)
-	if o.targetPathStyle {
+	add("--target-s3-endpoint", o.target.endpoint)
+	add("--target-profile", o.target.profile)
+	if o.target.pathStyle {
 		b.WriteString(" --target-s3-path-style")
 	}
 	return b.String()

@@ -69,7 +69,7 @@ type command struct {
 // commands lists the verbs in the order of the overview.
 func commands() []*command {
 	return []*command{
-		cmdInspect(), cmdVerify(), cmdDump(), cmdDiff(), cmdPreflight(), cmdRelocate(), cmdAudit(), cmdGC(), cmdDispose(), cmdRepair(),
+		cmdInspect(), cmdVerify(), cmdDump(), cmdDiff(), cmdPreflight(), cmdRelocate(), cmdAudit(), cmdGC(), cmdDispose(), cmdRepair(), cmdConvert(), cmdEdit(),
 		cmdList(), cmdCheckpoints(), cmdSavepoint(), cmdStop(), cmdCancel(), cmdCompletion(), cmdVersion(),
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/spf13/pflag"
+
 	"github.com/drey-state/drey/storage"
 	"github.com/drey-state/drey/storage/s3"
 )
@@ -107,4 +109,33 @@ func (l *lazyS3) Prune(ctx context.Context, dirs ...string) (int, error) {
 		return 0, err
 	}
 	return f.Prune(ctx, dirs...)
+}
+
+// targetStore is the options of commands that write to another store than they read from.
+type targetStore struct {
+	endpoint, profile string
+	pathStyle         bool
+	flags             *pflag.FlagSet
+}
+
+func (t *targetStore) add(f *pflag.FlagSet) {
+	f.StringVar(&t.endpoint, "target-s3-endpoint", "", "URL of the S3 server of DST, if it is another")
+	f.BoolVar(&t.pathStyle, "target-s3-path-style", false, "as --s3-path-style, for --target-s3-endpoint")
+	f.StringVar(&t.profile, "target-profile", "", "AWS profile for DST, if it needs other credentials")
+	t.flags = f
+}
+
+// store gives the store of the destination, or nil if it is the source's.
+func (t *targetStore) store(e *env, local storage.FS) storage.FS {
+	if !t.flags.Changed("target-s3-endpoint") && !t.flags.Changed("target-profile") {
+		return nil
+	}
+	endpoint, pathStyle, profile := e.s3Endpoint, e.s3PathStyle, e.profile
+	if t.flags.Changed("target-s3-endpoint") {
+		endpoint, pathStyle = t.endpoint, t.pathStyle
+	}
+	if t.flags.Changed("target-profile") {
+		profile = t.profile
+	}
+	return storesWith(e, local, endpoint, pathStyle, profile)
 }
