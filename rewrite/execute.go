@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -76,6 +77,9 @@ func (p *Plan) Execute(ctx context.Context, t backend.Target, progress func(byte
 // empty checks that there is nothing in the target's directory.
 func empty(ctx context.Context, t backend.Target) error {
 	for info, err := range t.FS.ReadDir(ctx, t.Dir) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -141,10 +145,7 @@ type task func(ctx context.Context, readers int) error
 
 // run writes all state and gives the metadata.
 func (x *execution) run(ctx context.Context) (*metadata.Snapshot, error) {
-	s := &metadata.Snapshot{Version: x.Version, CheckpointID: x.src.Metadata.CheckpointID, MasterStates: x.src.Metadata.MasterStates}
-	if s.Version >= metadata.Version4 {
-		s.Properties = metadata.PropertiesOf(x.Kind)
-	}
+	s := &metadata.Snapshot{Version: x.src.Metadata.Version, CheckpointID: x.src.Metadata.CheckpointID, MasterStates: x.src.Metadata.MasterStates}
 	for _, op := range x.Operators {
 		if !op.Dropped {
 			s.Operators = append(s.Operators, newOperator(op))
@@ -182,7 +183,11 @@ func (x *execution) run(ctx context.Context) (*metadata.Snapshot, error) {
 		}
 		at++
 	}
-	return s.As(x.Version)
+	s, err := s.As(x.Version)
+	if err == nil && x.Version >= metadata.Version4 {
+		s.Properties = metadata.PropertiesOf(x.Kind)
+	}
+	return s, err
 }
 
 // newOperator is the operator as it is written, whose subtasks have no state yet. Those that had finished stay so.

@@ -68,11 +68,11 @@ func (p *Plan) elements(ctx context.Context, op *OperatorPlan, e *elements) erro
 		if h == nil {
 			continue
 		}
-		states, header, headerErr, bytes, err := lookElements(ctx, p.src.Files, h, e.raw)
+		states, header, headerErr, err := lookElements(ctx, p.src.Files, h, e.raw)
 		if err != nil {
 			return fmt.Errorf("subtask %d: operator state: %w", subtask, err)
 		}
-		p.Bytes += bytes
+		p.Bytes += bytesOf(&metadata.SubtaskState{ManagedOperator: []*metadata.OperatorState{h}})
 		for _, s := range states {
 			if _, seen := e.names[s.Name]; seen {
 				continue
@@ -149,17 +149,13 @@ func sameMeta(a, b *backend.StateMeta) bool {
 }
 
 // lookElements opens a handle to see what is in it.
-func lookElements(ctx context.Context, files backend.Files, h *metadata.OperatorState, raw bool) (_ []*backend.OperatorState, _ *backend.OperatorHeader, headerErr error, bytes int64, err error) {
+func lookElements(ctx context.Context, files backend.Files, h *metadata.OperatorState, raw bool) (_ []*backend.OperatorState, _ *backend.OperatorHeader, headerErr error, err error) {
 	r, err := backend.OpenOperator(ctx, files, h, backend.Options{Raw: raw})
 	if err != nil {
-		return nil, nil, nil, 0, err
+		return nil, nil, nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	one := &metadata.Snapshot{Version: metadata.Version6, Operators: []metadata.Operator{{Subtasks: []metadata.Subtask{{State: &metadata.SubtaskState{ManagedOperator: []*metadata.OperatorState{h}}}}}}}
-	for ref := range one.Refs() {
-		bytes += max(ref.Size, 0)
-	}
-	return r.States(), r.Header(), r.HeaderErr(), bytes, nil
+	return r.States(), r.Header(), r.HeaderErr(), nil
 }
 
 // piece is a part of a subtask's operator state.

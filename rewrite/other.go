@@ -90,7 +90,7 @@ func (x *execution) copied(ctx context.Context, op *OperatorPlan, h *handle) (me
 				}
 			}
 		}
-		c.CheckpointedSize = keyedBytes(&c)
+		c.CheckpointedSize = fileBytes(&c)
 		return &c, nil
 	}
 	return nil, fmt.Errorf("a handle of type %T can't be copied as it is", h.keyed)
@@ -240,4 +240,23 @@ func (x *execution) coordinatorTasks(op *OperatorPlan, t *metadata.Operator) []t
 		t.Coordinator, err = out.Commit()
 		return err
 	}}
+}
+
+// fileBytes is the size of a handle's files.
+func fileBytes(h *metadata.Incremental) (n int64) {
+	size := func(s metadata.Stream) {
+		switch s := s.(type) {
+		case *metadata.ByteStream:
+			n += int64(len(s.Data))
+		case *metadata.RelativeFile:
+			n += s.Size
+		case *metadata.File:
+			n += s.Size
+		}
+	}
+	size(h.Meta)
+	for _, f := range slices.Concat(h.Shared, h.Private) {
+		size(f.Stream)
+	}
+	return n
 }

@@ -702,9 +702,17 @@ func nothing(k metadata.Keyed) bool {
 	return ok && !slices.ContainsFunc(h.Offsets, func(o int64) bool { return o >= 0 })
 }
 
-// keyedBytes is how many bytes a handle names.
-func keyedBytes(k metadata.Keyed) (n int64) {
-	one := &metadata.Snapshot{Version: metadata.Version6, Operators: []metadata.Operator{{Subtasks: []metadata.Subtask{{State: &metadata.SubtaskState{ManagedKeyed: k}}}}}}
+// keyedBytes is how many bytes a handle of keyed state stands for, in files and inline.
+func keyedBytes(k metadata.Keyed) int64 { return bytesOf(&metadata.SubtaskState{ManagedKeyed: k}) }
+
+// bytesOf is how many bytes a subtask's state has in files, and its handles with what is inline.
+func bytesOf(state *metadata.SubtaskState) (n int64) {
+	one := &metadata.Snapshot{Version: metadata.Version6, Properties: metadata.NullProperties, Operators: []metadata.Operator{{
+		Parallelism: 1, MaxParallelism: 1, Subtasks: []metadata.Subtask{{State: state}},
+	}}}
+	if data, err := metadata.Encode(one); err == nil {
+		n = int64(len(data))
+	}
 	for ref := range one.Refs() {
 		n += max(ref.Size, 0)
 	}

@@ -43,6 +43,8 @@ type RewritePlan struct {
 	*rewrite.Plan
 	// Operators describe what becomes of each operator.
 	Operators []RewriteOperator `json:"operators"`
+	// Edits that are done.
+	Edits []Edit `json:"edits,omitempty"`
 
 	edits  []*plannedEdit
 	target backend.Target
@@ -101,7 +103,7 @@ func PlanRewrite(ctx context.Context, fsys storage.FS, src, dst string, o Rewrit
 	if err != nil {
 		return nil, err
 	}
-	p := &RewritePlan{Source: s.URI, Target: storage.Clean(dst), Chosen: s.Chosen, Plan: plan, edits: edits}
+	p := &RewritePlan{Source: s.URI, Target: storage.Clean(dst), Chosen: s.Chosen, Plan: plan, Edits: o.Edits, edits: edits}
 	p.target = backend.Target{FS: fsys, Dir: p.Target, InlineBelow: o.InlineBelow, Absolute: o.Absolute}
 	if o.Target != nil {
 		p.target.FS = o.Target

@@ -71,6 +71,9 @@ func printRewritePlan(e *env, p *tools.RewritePlan) {
 	for i := range p.Operators {
 		printRewrittenOperator(e, &p.Operators[i])
 	}
+	for i := range p.Edits {
+		fmt.Fprintf(w, "edit of operator %s: %s\n", printable(p.Edits[i].Operator), printable(p.Edits[i].String()))
+	}
 	for _, text := range p.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", printable(text.String()))
 	}
@@ -136,7 +139,7 @@ func printRewritten(e *env, o *rewriteFlags, r *rewriteResult) {
 		return
 	}
 	for _, d := range r.Result.Edits {
-		fmt.Fprintf(w, "operator %s: %s: %s\n", printable(d.Operator), printable(d.Edit.String()), plural(int(d.Matches), "match"))
+		fmt.Fprintf(w, "operator %s: %s: matched %d\n", printable(d.Operator), printable(d.Edit.String()), d.Matches)
 	}
 	fmt.Fprintf(w, "%d entries written, %d dropped, %d set; %s, %s\n", r.Result.Entries, r.Result.Dropped, r.Result.Put, plural(int(r.Result.Files), "file"), size(r.Result.Bytes))
 	if r.Result.Spilled > 0 && e.verbose {
