@@ -3,6 +3,7 @@ package rewrite
 import (
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -195,4 +196,31 @@ func readBack(t testing.TB, target backend.Target) Source {
 		t.Fatal(err)
 	}
 	return Source{backend.Files{FS: target.FS, Dir: target.Dir}, s}
+}
+
+// cutFS gives every object of state without its last byte.
+type cutFS struct{ storage.FS }
+
+func (c *cutFS) Open(ctx context.Context, uri string) (storage.Object, error) {
+	o, err := c.FS.Open(ctx, uri)
+	if err != nil {
+		return nil, err
+	}
+	return &cutObject{o}, nil
+}
+
+type cutObject struct{ storage.Object }
+
+func (c *cutObject) Size() int64 { return c.Object.Size() - 1 }
+
+func (c *cutObject) ReadAt(p []byte, off int64) (int, error) {
+	left := c.Size() - off
+	if left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := c.Object.ReadAt(p[:min(int64(len(p)), left)], off)
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
 }

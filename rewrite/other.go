@@ -207,7 +207,7 @@ func (x *execution) shared(ctx context.Context, s metadata.Stream) (metadata.Str
 	return c, err
 }
 
-// mostCoordinator is the largest state of a coordinator that is handed to a transformation, in bytes.
+// mostCoordinator is the largest state of a coordinator that is carried, in bytes.
 const mostCoordinator = 256 << 20
 
 // coordinatorTasks gives the task that carries the state of the operator's coordinator.
@@ -221,24 +221,18 @@ func (x *execution) coordinatorTasks(op *OperatorPlan, t *metadata.Operator) []t
 				err = fmt.Errorf("coordinator: %w", err)
 			}
 		}()
-		if op.t.Coordinator == nil {
-			t.Coordinator, err = x.copyStream(ctx, op.Source.Coordinator)
-			return err
-		}
 		data, err := x.src.Files.ReadAll(ctx, op.Source.Coordinator, mostCoordinator)
 		if err != nil {
 			return err
 		}
-		if data, err = op.t.Coordinator(data); err != nil {
-			return err
+		if op.t.Coordinator != nil {
+			if data, err = op.t.Coordinator(data); err != nil {
+				return err
+			}
 		}
-		out := x.target.Create(ctx)
-		defer out.Abort()
-		if _, err = out.Write(data); err != nil {
-			return err
-		}
-		t.Coordinator, err = out.Commit()
-		return err
+		// It always stands in the metadata.
+		t.Coordinator = &metadata.ByteStream{Name: backend.NewHandleID(), Data: data}
+		return nil
 	}}
 }
 
