@@ -14,7 +14,7 @@ import (
 )
 
 // law is what a codec must do: write what Flink writes, read what it wrote,
-// and mean what the serializer made of its snapshot reads.
+// and mean what the serializer made of its snapshot reads, whose JSON gives the same bytes.
 type law interface {
 	// check compares with a sample of the same name.
 	check(t *testing.T, s sample)
@@ -76,6 +76,7 @@ func (l lawOf[T]) laws(t *rapid.T) {
 	if in.Err() != nil || !in.AtEnd() || !bytes.Equal(got, want) {
 		t.Fatalf("%s: the serializer of the snapshot reads %s, %v; want %s", l.sample, got, in.Err(), want)
 	}
+	CheckEncodeJSON(t, l.codec.Snapshot(), out.Bytes(), got)
 	for n := range out.Bytes() {
 		in.Reset(out.Bytes()[:n])
 		if l.codec.Read(in); in.Err() == nil {
