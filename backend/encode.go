@@ -32,7 +32,7 @@ func (s *State) EncodeUserKeyJSON(text []byte) ([]byte, error) {
 }
 
 // EncodeValueJSON gives the Value and Null of an [Entry] from the JSON of its value, as [Entry.AppendValueJSON] prints it: that of a
-// whole list, the elements joined by commas; of one entry of a map, whose null has no bytes. Timers have no value: theirs is null.
+// whole list, the elements joined by commas; of one entry of a map, whose null has no bytes and no time of access. Timers have no value: theirs is null.
 // An empty list has no bytes; Flink has no entry for one, which is removed instead.
 func (s *State) EncodeValueJSON(text []byte) (value []byte, null bool, err error) {
 	isNull := string(bytes.TrimSpace(text)) == "null"
@@ -41,7 +41,7 @@ func (s *State) EncodeValueJSON(text []byte) (value []byte, null bool, err error
 		return nil, false, nil
 	case s.Value == nil:
 		return nil, false, s.wrap("value", errors.New("a timer has none"))
-	case s.Type == TypeMap && isNull:
+	case s.Type == TypeMap && isNull && !s.TTL:
 		return nil, true, nil
 	case s.Type == TypeList:
 		value, err = s.encodeList(text)

@@ -141,6 +141,7 @@ func TestEncodeStateJSON(t *testing.T) {
 	timers := NewTimersMeta("t", serializer.TimerSnapshot(text, void))
 	list := state(TypeList, serializer.ForList(serializer.ForString()).Snapshot())
 	entries := state(TypeMap, serializer.ForMap(serializer.ForLong(), serializer.ForString()).Snapshot())
+	expiring := state(TypeMap, serializer.ForMap(serializer.ForLong(), serializer.ForTTL(serializer.ForString())).Snapshot())
 	for _, c := range []struct {
 		s                *State
 		text, want, fail string
@@ -155,6 +156,8 @@ func TestEncodeStateJSON(t *testing.T) {
 		{s: list, text: `["a"`, fail: `state "s": value`},
 		{s: entries, text: `"a"`, want: "0261"},
 		{s: entries, text: " null ", null: true},
+		{s: expiring, text: `{"value":"a","lastAccess":"1970-01-01T00:00:00.001Z"}`, want: "0000000000000001" + "0261"},
+		{s: expiring, text: "null", fail: "object"},
 		{s: NewState(&timers, text), text: "null"},
 		{s: NewState(&timers, text), text: "1", fail: "none"},
 	} {

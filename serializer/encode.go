@@ -18,7 +18,8 @@ import (
 //
 // What can't be written fails with an error that unwraps to [ErrUnsupported]: what the JSON itself says was cut or not decoded (@cut,
 // @raw), values written by Kryo or as Java objects, variants (but in a row), the states of an old NFA, failures of a Try, a subclass of
-// a POJO that is none itself, a value of a union of Avro that could be of more than one of its types, constants of the same name, a row of two fields that are named as those of a row with its kind.
+// a POJO that is none itself, a value of a union of Avro that could be of more than one of its types, constants of the same name, a row
+// of two fields that are named as those of a row with its kind.
 //
 // Where other bytes have the same JSON, these are given:
 //
@@ -27,7 +28,7 @@ import (
 //   - a BigDecimal has the scale that is seen: "100" has none, though 1E+2 is shown like it
 //   - a null of a DECIMAL of more than 18 digits, or of a TIMESTAMP of a precision above 3, is an empty slot: so RowDataSerializer
 //     writes rows of objects, while generated code keeps room for a value
-//   - a row has no bytes but those of its fields, though Flink passes on some that have
+//   - a row has no bytes but those of its fields, though Flink passes on some that have more
 //   - milliseconds of a java.sql.Timestamp agree with its nanoseconds, NaN is Java's one, U+FFFD is itself and no damaged UTF-8
 func EncodeJSON(s Serializer, text []byte) ([]byte, error) { return encodeJSON(s, text, false) }
 
@@ -104,7 +105,8 @@ func decoded(v any) error {
 	return nil
 }
 
-// sameJSON says that values are the same, though numbers may be written otherwise, fields may be in another order, and those that are null may be missing.
+// sameJSON says that values are the same, though numbers may be written otherwise, fields may be in another order, and
+// those that are null may be missing.
 func sameJSON(given, again any) bool {
 	switch given := given.(type) {
 	case json.Number:
