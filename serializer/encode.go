@@ -214,6 +214,9 @@ func (w *encoding) value(s Serializer, v any) error {
 
 // opaque is the error for a value of which the JSON does not tell the bytes.
 func (w *encoding) opaque(class, reason string) error {
+	if class == "" {
+		class = "a value of a class that is not known"
+	}
 	return fmt.Errorf("%s can't be written: %s: %w", class, reason, ErrUnsupported)
 }
 
