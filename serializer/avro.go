@@ -465,10 +465,8 @@ func (u *avroUnion) encode(w *encoding, v any) error {
 		}
 		if err == nil {
 			taken = append(taken, bytes.Clone(w.buf[start:]))
-		} else {
-			if refused == nil || !errors.Is(refused, ErrUnsupported) {
-				refused = err
-			}
+		} else if refused == nil || !errors.Is(refused, ErrUnsupported) {
+			refused = err
 		}
 		w.buf, w.err = w.buf[:start], failed
 	}

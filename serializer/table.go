@@ -143,7 +143,7 @@ type withLen struct {
 	Serializer
 }
 
-func (l withLen) encode(w *encoding, v any) error { return w.value(l.Serializer, v) }
+func (w withLen) encode(out *encoding, v any) error { return out.value(w.Serializer, v) }
 
 func (w withLen) Len() int { return w.len }
 
