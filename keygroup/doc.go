@@ -9,5 +9,6 @@
 // or its ordinal as int; for a byte[] a string, or a Row, which hashes
 // arrays by content since Flink 1.11 ([BytesHash]), or the RowData of a Table job ([RowDataHash]).
 // What a POJO's hashCode says only its class knows; [ListHash],
-// [TupleHash], [LombokHash] and [ScalaHash] are what compilers and tools generate.
+// [TupleHash], [LombokHash] and [ScalaHash] are what compilers and tools generate. Package serializer computes them
+// from bytes, by rules.
 package keygroup

@@ -86,7 +86,7 @@ func ForPojo[T any](class string, members ...Member[T]) Codec[T] {
 		fields[i] = m.read
 	}
 	return &codec[T]{
-		snapshot: &Snapshot{Class: javaRuntime + "PojoSerializerSnapshot", Version: 2, Body: body},
+		snapshot: &Snapshot{Class: pojoSnapshot, Version: 2, Body: body},
 		len:      -1,
 		write: func(out *Output, v T) {
 			out.U8(pojoExact)

@@ -25,21 +25,29 @@ type hash func(in *Input) (code int32, null bool)
 
 // NewHasher makes the hasher of keys that the serializer of this snapshot
 // wrote. It always gives one; see [Hasher.Err].
-func NewHasher(s *Snapshot) *Hasher {
+func NewHasher(s *Snapshot) *Hasher { return NewHasherBy(s, nil) }
+
+// NewHasherBy is [NewHasher] with rules for the hash codes of POJOs, which are only as right as the rules are:
+// compare the key groups that follow from them with those in which the keys are. Those of a subclass have the rule
+// of the subclass. Rules for other classes than those of the keys are passed over.
+func NewHasherBy(s *Snapshot, rules HashRules) *Hasher {
 	h := new(Hasher)
-	b := hashBuilder{h}
+	b := hashBuilder{h, rules}
 	s = s.Modern()
-	if s != nil && isRowData(s.Class) {
+	switch {
+	case s != nil && isRowData(s.Class):
 		h.of = rowDataHash // as the key itself, not in a tuple, a row is binary
-		return h
+	case s != nil && s.Class == pojoSnapshot:
+		h.of, h.err = b.pojo(s, true)
+	default:
+		h.of, h.err = b.plain(s)
 	}
-	h.of, h.err = b.plain(s)
 	return h
 }
 
 // Err says why the hash codes of these keys cannot be known, and unwraps to
 // [ErrNoHash]; nil if they are. They are unknown for classes
-// with code of their own (POJOs, Avro, Kryo, subclasses of tuples), for enums and
+// with code of their own (POJOs without a rule, Avro, Kryo, subclasses of tuples), for enums and
 // arrays, which Java hashes by address, and for rows in snapshots of Flink 1.11 to
 // 1.13, which hash in three ways and don't say which.
 func (h *Hasher) Err() error { return h.err }
@@ -79,7 +87,10 @@ func (h *Hasher) assume(what string) {
 }
 
 // hashBuilder makes the hash of a type.
-type hashBuilder struct{ h *Hasher }
+type hashBuilder struct {
+	h     *Hasher
+	rules HashRules
+}
 
 // noHash is the error of a type.
 func noHash(s *Snapshot, why string) error {
@@ -104,6 +115,8 @@ func (b hashBuilder) plain(s *Snapshot) (hash, error) {
 		return f, nil
 	}
 	switch s.Class {
+	case pojoSnapshot:
+		return b.pojo(s, false)
 	case javaRuntime + "RowSerializer$RowSerializerSnapshot":
 		return b.row(s)
 	case javaRuntime + "NullableSerializer$NullableSerializerSnapshot":

@@ -79,7 +79,7 @@ func (b hashBuilder) deep(s *Snapshot) (hash, error) {
 		if c := s.composite(2); c != nil {
 			return b.mapping(c, b.deep, 1)
 		}
-	case arrays + "StringArraySerializer$StringArraySerializerSnapshot":
+	case stringArray:
 		return listHash(leaf(stringHash), false), nil
 	}
 	if element := elementHash(s.Class); element != nil {

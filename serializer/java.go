@@ -240,7 +240,7 @@ func (j javaSerializer) pojo() *Snapshot {
 			}
 		}
 	}
-	return &Snapshot{Class: javaRuntime + "PojoSerializerSnapshot", Version: 2, Body: p}
+	return &Snapshot{Class: pojoSnapshot, Version: 2, Body: p}
 }
 
 // scala is composite for the serializers of Flink's Scala API.

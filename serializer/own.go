@@ -7,7 +7,7 @@ func ownFamily(class string) (family, bool) {
 	switch class {
 	case javaRuntime + "RowSerializer$RowSerializerSnapshot":
 		return rowFamily(), true
-	case javaRuntime + "PojoSerializerSnapshot":
+	case pojoSnapshot:
 		return pojoFamily(), true
 	case base + "EnumSerializer$EnumSerializerSnapshot":
 		return enumFamily(), true

@@ -7,6 +7,9 @@ import (
 	"sort"
 )
 
+// pojoSnapshot is the class of the snapshots of POJOs.
+const pojoSnapshot = javaRuntime + "PojoSerializerSnapshot"
+
 // Pojo is the body of PojoSerializerSnapshot.
 type Pojo struct {
 	// Class of the values.
@@ -60,66 +63,82 @@ const (
 	pojoRegistered = 8 // its tag and value follow
 )
 
+// subclasses are the classes that values of a POJO's type may be of, each as a T.
+type subclasses[T any] struct {
+	class      string
+	registered []T
+	others     map[string]T
+	unknown    func(class string) T
+}
+
+func subclassesOf[T any](b *Pojo, of func(*Frame) T, unknown func(class string) T) subclasses[T] {
+	s := subclasses[T]{class: b.Class, unknown: unknown}
+	for i := range b.Registered {
+		s.registered = append(s.registered, of(&b.Registered[i]))
+	}
+	if len(b.Others) > 0 {
+		s.others = make(map[string]T, len(b.Others))
+	}
+	for i := range b.Others {
+		s.others[b.Others[i].Name] = of(&b.Others[i])
+	}
+	return s
+}
+
+// start reads what follows: exact says that fields do; sub, unless it is zero, that a
+// value of a subclass does; neither, that it is null or the input has failed.
+func (s *subclasses[T]) start(in *Input) (exact bool, sub T) {
+	off := in.Offset()
+	switch flags := in.U8(); flags {
+	case pojoNull:
+	case pojoExact:
+		return true, sub
+	case pojoSubclass:
+		class := in.UTF()
+		if in.err != nil {
+			return false, sub
+		}
+		if t, ok := s.others[class]; ok {
+			return false, t
+		}
+		return false, s.unknown(class)
+	case pojoRegistered:
+		if tag := int(in.U8()); tag < len(s.registered) {
+			return false, s.registered[tag]
+		}
+		in.FailAt(off, s.class, fmt.Errorf("%w: no registered subclass has the tag", ErrCorrupt))
+	default:
+		in.FailAt(off, s.class, fmt.Errorf("%w: flags %#x", ErrCorrupt, flags))
+	}
+	return false, sub
+}
+
+// noSubclass is why a value of a subclass can't be read.
+const noSubclass = "the snapshot has no serializer of this subclass"
+
 // pojo is a Java object with fields: a byte that says what follows, and for
 // each field a flag of null and the value.
 type pojo struct {
-	class      string
-	names      []string
-	fields     []Serializer
-	registered []Serializer
-	others     map[string]Serializer
+	subclasses[Serializer]
+	names  []string
+	fields []Serializer
 	// primitive says of each field that its class may be one that has no null.
 	primitive []bool
 }
 
 func newPojo(b *Pojo) *pojo {
-	p := &pojo{class: b.Class}
+	p := &pojo{subclasses: subclassesOf(b, (*Frame).serializer, func(class string) Serializer {
+		return unknown{class: class, reason: noSubclass}
+	})}
 	for i := range b.Fields {
 		p.names = append(p.names, b.Fields[i].Name)
 		p.fields = append(p.fields, b.Fields[i].serializer())
 		p.primitive = append(p.primitive, mayBePrimitive(b.Fields[i].Snapshot))
 	}
-	for i := range b.Registered {
-		p.registered = append(p.registered, b.Registered[i].serializer())
-	}
-	if len(b.Others) > 0 {
-		p.others = make(map[string]Serializer, len(b.Others))
-	}
-	for i := range b.Others {
-		p.others[b.Others[i].Name] = b.Others[i].serializer()
-	}
 	return p
 }
 
 func (p *pojo) Len() int { return -1 }
-
-// start reads what follows: exact says that fields do; a serializer, that a
-// value of a subclass does; neither, that it is null or the input has failed.
-func (p *pojo) start(in *Input) (exact bool, sub Serializer) {
-	off := in.Offset()
-	switch flags := in.U8(); flags {
-	case pojoNull:
-	case pojoExact:
-		return true, nil
-	case pojoSubclass:
-		class := in.UTF()
-		if in.err != nil {
-			return false, nil
-		}
-		if s, ok := p.others[class]; ok {
-			return false, s
-		}
-		return false, unknown{class: class, reason: "the snapshot has no serializer of this subclass"}
-	case pojoRegistered:
-		if tag := int(in.U8()); tag < len(p.registered) {
-			return false, p.registered[tag]
-		}
-		in.FailAt(off, p.class, fmt.Errorf("%w: no registered subclass has the tag", ErrCorrupt))
-	default:
-		in.FailAt(off, p.class, fmt.Errorf("%w: flags %#x", ErrCorrupt, flags))
-	}
-	return false, nil
-}
 
 func (p *pojo) Skip(in *Input) {
 	exact, sub := p.start(in)

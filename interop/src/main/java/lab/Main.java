@@ -27,7 +27,8 @@ public final class Main {
             "       verify SNAPSHOT TRUTH [--entry NAME] [--backend hashmap|rocksdb] [--parallelism N] [--claim] [--conf K=V]...",
             "       verify-all DIR [CASE...] | verify-many LIST | circle-many LIST | road-many LIST",
             "       live DIR [--idle] [--name NAME] [--parts A,B] [--restore SNAPSHOT [--base ROUNDS] [--claim]] [--conf K=V]...",
-            "       load-many LIST | meta FILE | meta-many LIST | meta-all DIR | rewrite FILE OUT | rewrite-many LIST | rewrite-all DIR");
+            "       load-many LIST | meta FILE | meta-many LIST | meta-all DIR | rewrite FILE OUT | rewrite-many LIST | rewrite-all DIR",
+            "       hashes SEED N");
 
     public static void main(String[] args) throws Exception {
         List<String> a = Arrays.asList(args);
@@ -80,6 +81,8 @@ public final class Main {
             Meta.rewrite(new File(args[1]), new File(args[2]));
         } else if (command.equals("rewrite-many") && n == 1) {
             rc = many(args[1], l -> Meta.rewrite(new File(l.get(0)), new File(l.get(1))));
+        } else if (command.equals("hashes") && n == 2) {
+            new Hashes(Long.parseLong(args[1]), System.out).run(Integer.parseInt(args[2]));
         } else if (command.equals("rewrite-all") && n == 1) {
             rc = rewriteAll(new File(args[1]));
         } else {
