@@ -1,0 +1,31 @@
+package rewrite
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/drey-state/drey/backend"
+	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/storage"
+)
+
+// TestExecuteDirectory writes into a directory that isn't there, and not into one with a snapshot.
+func TestExecuteDirectory(t *testing.T) {
+	id := metadata.UIDHash("op")
+	s := &metadata.Snapshot{Version: metadata.Version4, CheckpointID: 3, Operators: []metadata.Operator{{ID: id, Parallelism: 2, MaxParallelism: 128}}}
+	p, err := NewPlan(t.Context(), Source{Metadata: s}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := backend.Target{FS: storage.NewLocal(storage.LocalOptions{}), Dir: filepath.ToSlash(filepath.Join(t.TempDir(), "new", "savepoint"))}
+	if _, err := p.Execute(t.Context(), target, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := readBack(t, target).Metadata; got.CheckpointID != 3 || len(got.Operators) != 1 || got.Operators[0].ID != id {
+		t.Errorf("%+v was written", got)
+	}
+	if _, err := p.Execute(t.Context(), target, nil); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("into a directory with a snapshot: %v", err)
+	}
+}
