@@ -545,6 +545,46 @@ func TestUnaligned(t *testing.T) {
 	}
 }
 
+// TestBacklog: how long an unaligned checkpoint takes has nothing to do with how long the backlog does; an aligned one waits for it.
+func TestBacklog(t *testing.T) {
+	durations := map[bool][]time.Duration{}
+	for _, unaligned := range []bool{false, true} {
+		for _, delay := range []time.Duration{time.Millisecond, 2 * time.Millisecond, 4 * time.Millisecond} {
+			in(t, 3000, func(b *bench) {
+				b.delay.Store(int64(delay))
+				b.o.Checkpoints.Interval = time.Second
+				b.o.Checkpoints.Unaligned = unaligned
+				x, err := Start(b.t.Context(), b.backlog(), b.o)
+				if err != nil {
+					b.t.Fatal(err)
+				}
+				time.Sleep(5900 * time.Millisecond)
+				stats, err := x.Checkpoints(b.t.Context())
+				if err != nil || len(stats) == 0 {
+					b.t.Fatalf("%+v, %v", stats, err)
+				}
+				first := stats[0]
+				if first.Status != CheckpointCompleted {
+					b.t.Fatalf("%+v", first)
+				}
+				durations[unaligned] = append(durations[unaligned], first.Duration)
+				if err := x.Cancel(b.t.Context()); err != nil {
+					b.t.Fatal(err)
+				}
+			})
+		}
+	}
+	t.Logf("records take 1, 2 and 4 ms: aligned %v, unaligned %v", durations[false], durations[true])
+	for i, d := range durations[false] {
+		if i > 0 && d < durations[false][i-1]*3/2 {
+			t.Errorf("aligned %v", durations[false])
+		}
+		if durations[true][i] > 5*time.Millisecond {
+			t.Errorf("unaligned %v", durations[true])
+		}
+	}
+}
+
 // TestTimers fires timers of both domains, also after a restart.
 func TestTimers(t *testing.T) {
 	in(t, 0, func(b *bench) {
