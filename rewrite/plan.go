@@ -257,9 +257,7 @@ func (p *Plan) operator(ctx context.Context, source *metadata.Operator) (*Operat
 		}
 	}
 	slices.SortFunc(op.handles, func(a, b *handle) int { return cmp.Or(a.groups.Start-b.groups.Start, a.subtask-b.subtask) })
-	if err := p.parallelism(op); err != nil {
-		return nil, err
-	}
+	p.parallelism(op)
 	if err := p.keyed(ctx, op); err != nil {
 		return nil, err
 	}
@@ -270,7 +268,7 @@ func (p *Plan) operator(ctx context.Context, source *metadata.Operator) (*Operat
 }
 
 // parallelism decides on the operator's numbers of subtasks and of key groups.
-func (p *Plan) parallelism(op *OperatorPlan) error {
+func (p *Plan) parallelism(op *OperatorPlan) {
 	s, t := op.Source, &op.Target
 	if m := int32(p.o.MaxParallelism); m > 0 && s.MaxParallelism != 1 {
 		t.MaxParallelism = m
@@ -286,7 +284,7 @@ func (p *Plan) parallelism(op *OperatorPlan) error {
 	}
 	changed := t.Parallelism != s.Parallelism || t.MaxParallelism != s.MaxParallelism
 	if !changed {
-		return nil
+		return
 	}
 	for _, sub := range s.Subtasks {
 		if sub.State == nil {
@@ -297,7 +295,6 @@ func (p *Plan) parallelism(op *OperatorPlan) error {
 	if op.channels {
 		p.problem(op, "", "it has records in flight, of an unaligned checkpoint, so that the parallelism can't change: take a savepoint, or an aligned checkpoint")
 	}
-	return nil
 }
 
 // keyed plans what becomes of the keyed state.

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -321,15 +320,6 @@ func parseGroups(text string) ([]keygroup.Range, error) {
 		return nil, nil
 	}
 	return ParseKeyGroups(text)
-}
-
-// compact is JSON without spaces, so that equal values have equal text where their parts stand in the same order.
-func compact(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return string(raw)
-	}
-	return b.String()
 }
 
 // matchesName says whether one of the patterns fits a state's name.

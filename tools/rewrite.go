@@ -76,7 +76,7 @@ func versionFor(release string) (metadata.Version, error) {
 	case "2.3":
 		return metadata.Version6, nil
 	}
-	return 0, fmt.Errorf("Flink %q: only 1.20 and 2.3 can be written for", release) //nolint:staticcheck // a name
+	return 0, fmt.Errorf("Flink %q: only 1.20 and 2.3 can be written for", release)
 }
 
 // PlanRewrite plans a new snapshot in the directory dst, made of what src means as [Locate] has it. It opens each state file and reads its

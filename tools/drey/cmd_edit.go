@@ -57,12 +57,12 @@ EXAMPLES
 // editFlags are the options of the command.
 type editFlags struct {
 	rewriteFlags
-	format, file                                              string
-	edits                                                     []string
-	dropOperators, renameOperators, dropStates, keepStates    []string
-	renameStates, dropEntries, keys, namespaces, sets, kafkas []string
-	where, keyGroups, expiredAfter                            string
-	print                                                     bool
+	format, file                                           string
+	edits                                                  []string
+	dropOperators, renameOperators, dropStates, keepStates []string
+	renameStates, dropEntries, keys, namespaces            []string
+	where, keyGroups, expiredAfter                         string
+	print                                                  bool
 }
 
 func cmdEdit() *command {
