@@ -13,6 +13,7 @@ import (
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/rewrite"
+	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -21,6 +22,8 @@ type RewriteOptions struct {
 	rewrite.Options
 	// Flink is the release that is to restore the result, "1.20" or "2.3"; "" means whichever wrote the source.
 	Flink string
+	// KeyHashes say how classes of keys compute hashCode; others are those that [serializer.NewHasher] knows.
+	KeyHashes serializer.HashRules
 	// Edits are done in their order, each on what the source has.
 	Edits []Edit
 	// Target is the store of the destination; nil means that of the source.
@@ -99,6 +102,11 @@ func PlanRewrite(ctx context.Context, fsys storage.FS, src, dst string, o Rewrit
 		return nil, err
 	}
 	o.Transform = func(op *metadata.Operator) (*rewrite.Transform, error) { return transformOf(op, of[op], o.Now) }
+	if len(o.KeyHashes) > 0 {
+		o.Hasher = func(_ *metadata.Operator, key *serializer.Snapshot) *serializer.Hasher {
+			return serializer.NewHasherBy(key, o.KeyHashes)
+		}
+	}
 	plan, err := rewrite.NewPlan(ctx, rewrite.Source{Files: backend.Files{FS: fsys, Dir: s.Dir}, Metadata: s.Snapshot}, o.Options)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/drey-state/drey/rewrite"
+	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/storage"
 	"github.com/drey-state/drey/tools"
 )
@@ -31,12 +32,13 @@ DST must be empty; _metadata comes last.
 --max-parallelism moves each key to its new key group, which no running Flink can do. That needs
 the hash that Java computes of the keys, which is known for numbers, texts, times, tuples, rows, lists and maps
 of them. For classes of the job, say with --key-hash how their hashCode() is made:
-  objects(a,b)  java.util.Objects.hash(a, b), as IDEs generate it
-  record(a,b)   a record, or a data class of Kotlin, with these components
-  lombok(a,b)   @EqualsAndHashCode or @Data of Lombok
+  objects(a,b)  java.util.Objects.hash(a, b), and what Eclipse generates
+  record(a,b)   a record, a data class of Kotlin, what IntelliJ generates without Objects.hash
+  lombok(a,b)   @EqualsAndHashCode, @Data or @Value of Lombok
   field(a)      the hash of one field
-The fields are those of the class in the order in which hashCode() takes them. Every key is checked to be in the key
-group that the hash says before it is moved, so that a wrong rule does no harm.
+The fields are those of the class in the order in which hashCode() takes them. After a colon it may be said what a
+field counts as: boolean, Boolean, bit, array or name (of an enum). "*" is for all classes. Every key is checked to
+be in the key group that the hash says before it is moved, so that a wrong rule does no harm. See serializer/FORMAT.md.
 
 Sorting, which native-rocksdb and --max-parallelism need, is done in bounded memory, with temporary
 files in TMPDIR if there is more state. Two snapshots can't be merged into one.
@@ -58,7 +60,7 @@ type rewriteFlags struct {
 	memory      string
 	absolute    bool
 	tableSize   string
-	keyHash     []string
+	keyHash     serializer.HashRules
 	target      targetStore
 	set         *pflag.FlagSet
 }
@@ -66,7 +68,8 @@ type rewriteFlags struct {
 func (o *rewriteFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&o.compression, "compression", "as-is", "of key groups: as-is, none or snappy")
 	f.StringVar(&o.flink, "flink", "", "the `RELEASE` that is to restore it, 1.20 or 2.3; default: the version of metadata that SRC has")
-	f.StringArrayVar(&o.keyHash, "key-hash", nil, "`CLASS=RULE`: how hashCode() of the class of keys is made; may be repeated")
+	o.keyHash = serializer.HashRules{}
+	f.Func("key-hash", "`CLASS=RULE`: how hashCode() of the class of keys is made; may be repeated", o.keyHash.Set)
 	f.BoolVar(&o.absolute, "absolute-paths", false, "write whole paths into the metadata: a native-rocksdb savepoint needs them to be restored in claim mode (FLINK-39964)")
 	f.StringVar(&o.memory, "sort-memory", "256M", "`SIZE` of the memory for sorting")
 	f.StringVar(&o.tableSize, "table-size", "64M", "`SIZE` from which on a table of RocksDB ends")
@@ -89,7 +92,7 @@ func (o *rewriteFlags) options(e *env, local storage.FS) (opts tools.RewriteOpti
 	if o.flink != "" && o.flink != "1.20" && o.flink != "2.3" {
 		return opts, usagef("--flink is 1.20 or 2.3")
 	}
-	opts.Flink, opts.Absolute, opts.Jobs = o.flink, o.absolute, e.jobs
+	opts.Flink, opts.Absolute, opts.Jobs, opts.KeyHashes = o.flink, o.absolute, e.jobs, o.keyHash
 	if opts.Memory, err = parseSize("sort-memory", o.memory); err != nil {
 		return opts, err
 	}
