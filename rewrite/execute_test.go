@@ -3,6 +3,7 @@ package rewrite
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/drey-state/drey/backend"
@@ -27,5 +28,28 @@ func TestExecuteDirectory(t *testing.T) {
 	}
 	if _, err := p.Execute(t.Context(), target, nil); !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("into a directory with a snapshot: %v", err)
+	}
+}
+
+// TestOlderRocksDB writes tables of Flink 2 anew for Flink 1, whose RocksDB opens the files and fails at the first block that it reads.
+func TestOlderRocksDB(t *testing.T) {
+	seen := 0
+	eachFixture(t, []string{"flink/2.3.0/sp-native-rocksdb-files"}, func(f fixture) {
+		for version, want := range map[metadata.Version]Work{metadata.Version4: Rewritten, metadata.Version5: Copied, metadata.Version6: Copied} {
+			p, err := NewPlan(t.Context(), f.src, Options{Version: version, Format: NativeRocksDB})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, op := range p.Operators {
+				if slices.Contains(op.From, "rocksdb") {
+					if seen++; op.Work != want {
+						t.Errorf("metadata of version %d: %s is %s, not %s", version, Label(op.Source), op.Work, want)
+					}
+				}
+			}
+		}
+	})
+	if seen == 0 {
+		t.Error("no RocksDB in the fixture")
 	}
 }
