@@ -40,6 +40,9 @@ type execution struct {
 	written  *recorder
 	copiesMu sync.Mutex
 	copies   map[string]metadata.Stream // of channel state, by what identifies the source
+
+	workersMu sync.Mutex
+	workers   []*worker // that nobody has
 }
 
 // Execute writes the snapshot into the target's directory, in which nothing may be; the metadata comes last. Progress, if not nil, is
@@ -168,9 +171,11 @@ func (x *execution) run(ctx context.Context) (*metadata.Snapshot, error) {
 			})
 		}
 	}
+	defer x.closeWorkers()
 	if err := x.each(ctx, tasks); err != nil {
 		return nil, err
 	}
+	x.closeWorkers() // what they hold is not to be there besides what moves
 	at = 0
 	for _, op := range x.Operators {
 		if op.Dropped {

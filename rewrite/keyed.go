@@ -3,6 +3,7 @@ package rewrite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -55,10 +56,17 @@ type batch struct {
 	items []batchItem
 }
 
-type batchItem struct{ group, state, key, end int } // the key ends at key, the value at end
+type batchItem struct {
+	group, state uint16
+	key, end     int // where the key ends, and the value
+}
 
-// batchBytes is how many bytes of entries are handed on at once.
-const batchBytes = 256 << 10
+const (
+	// batchBytes is how many bytes of entries are handed on at once.
+	batchBytes = 256 << 10
+	// itemBytes is what an item takes.
+	itemBytes = 24
+)
 
 // keyedTasks gives the tasks that write an operator's keyed state, but for one whose keys move.
 func (x *execution) keyedTasks(op *OperatorPlan, t *metadata.Operator) []task {
@@ -78,11 +86,11 @@ func (x *execution) keyedTasks(op *OperatorPlan, t *metadata.Operator) []task {
 				if !op.has(groups) {
 					return nil
 				}
-				return x.write(ctx, op, &t.Subtasks[i], groups, readers, func(ctx context.Context, groups keygroup.Range, s *sorter, take take) error {
+				return x.write(ctx, op, &t.Subtasks[i], groups, readers, func(ctx context.Context, groups keygroup.Range, take take) error {
 					if op.Work == Rewritten {
 						return x.groups(ctx, op, groups, take)
 					}
-					return x.sorted(ctx, op, groups, s, take)
+					return x.sorted(ctx, op, groups, take)
 				})
 			})
 		}
@@ -105,7 +113,7 @@ const mostParts = 128
 
 // write writes the keyed state of a subtask, of which produce gives the entries of some key groups. Readers is how many parts are read at once.
 func (x *execution) write(ctx context.Context, op *OperatorPlan, sub *metadata.Subtask, groups keygroup.Range, readers int,
-	produce func(ctx context.Context, groups keygroup.Range, s *sorter, take take) error,
+	produce func(ctx context.Context, groups keygroup.Range, take take) error,
 ) error {
 	if sub.State == nil {
 		return fmt.Errorf("subtask %d had finished, but there is keyed state of its key groups %v", sub.Index, groups)
@@ -116,12 +124,6 @@ func (x *execution) write(ctx context.Context, op *OperatorPlan, sub *metadata.S
 	}
 	defer files.Abort()
 	free := make(chan *batch, ordered.Depth*(readers+1))
-	sorters := make(chan *sorter, readers)
-	for range readers {
-		s := newSorter(x.o.memory()/int64(x.o.jobs()), x.o.TempDir)
-		defer func() { x.result.spilled.Add(s.spilled); s.close() }()
-		sorters <- s
-	}
 	for _, h := range op.handles {
 		if h.groups.Intersect(groups).Empty() {
 			continue
@@ -135,22 +137,20 @@ func (x *execution) write(ctx context.Context, op *OperatorPlan, sub *metadata.S
 	step := (groups.Len() + mostParts - 1) / mostParts
 	begun := -1
 	err = ordered.Each(ctx, readers, (groups.Len()+step-1)/step, func(ctx context.Context, n int, send func(*batch) error) error {
-		s := <-sorters
-		defer func() { sorters <- s }()
 		start := groups.Start + n*step
 		return batches(free, send, func(take take) error {
-			return produce(ctx, keygroup.Range{Start: start, End: min(groups.End, start+step-1)}, s, take)
+			return produce(ctx, keygroup.Range{Start: start, End: min(groups.End, start+step-1)}, take)
 		})
 	}, func(_ int, b *batch) error {
 		at := 0
 		for _, i := range b.items {
-			if i.group != begun {
-				begun = i.group
+			if int(i.group) != begun {
+				begun = int(i.group)
 				if err := files.StartKeyGroup(begun); err != nil {
 					return err
 				}
 			}
-			if err := files.Entry(i.state, b.data[at:i.key], b.data[i.key:i.end]); err != nil {
+			if err := files.Entry(int(i.state), b.data[at:i.key], b.data[i.key:i.end]); err != nil {
 				return err
 			}
 			at = i.end
@@ -188,7 +188,7 @@ func batches(free chan *batch, send func(*batch) error, produce func(take) error
 		b.data = append(b.data, key...)
 		k := len(b.data)
 		b.data = append(b.data, value...)
-		b.items = append(b.items, batchItem{group, state, k, len(b.data)})
+		b.items = append(b.items, batchItem{uint16(group), uint16(state), k, len(b.data)})
 		if len(b.data)+len(b.items)*itemBytes < batchBytes {
 			return nil
 		}
@@ -235,23 +235,66 @@ func (x *execution) groups(ctx context.Context, op *OperatorPlan, groups keygrou
 	return puts.rest(take)
 }
 
+// worker is what a goroutine that sorts needs.
+type worker struct {
+	sorter *sorter
+	merger merger
+}
+
+// worker gives a worker that nobody has; it goes back by done.
+func (x *execution) worker() *worker {
+	x.workersMu.Lock()
+	defer x.workersMu.Unlock()
+	if last := len(x.workers) - 1; last >= 0 {
+		w := x.workers[last]
+		x.workers = x.workers[:last]
+		return w
+	}
+	return &worker{sorter: x.newSorter(x.o.jobs(), 1)}
+}
+
+func (x *execution) done(w *worker) {
+	x.workersMu.Lock()
+	defer x.workersMu.Unlock()
+	x.workers = append(x.workers, w)
+}
+
+// closeWorkers gives up the memory and the files of all workers.
+func (x *execution) closeWorkers() {
+	for _, w := range x.workers {
+		x.closeSorter(w.sorter)
+	}
+	x.workers = nil
+}
+
+// newSorter gives one of several sorters, of which so many key groups are merged at once. A quarter of the memory is for reading what they spilled.
+func (x *execution) newSorter(sorters, merged int) *sorter {
+	return newSorter(x.o.memory()/4*3/int64(sorters), x.o.TempDir, merged)
+}
+
+func (x *execution) closeSorter(s *sorter) {
+	x.result.spilled.Add(s.spilled)
+	s.close()
+}
+
 // sorted gives the entries of key groups in the order of their states and keys.
-func (x *execution) sorted(ctx context.Context, op *OperatorPlan, groups keygroup.Range, s *sorter, take take) error {
-	s.reset()
-	if err := x.groups(ctx, op, groups, s.add); err != nil {
+func (x *execution) sorted(ctx context.Context, op *OperatorPlan, groups keygroup.Range, take take) error {
+	w := x.worker()
+	defer x.done(w)
+	w.sorter.reset(groups)
+	if err := x.groups(ctx, op, groups, w.sorter.add); err != nil {
 		return err
 	}
-	s.sort()
-	return merged(ctx, []*sorter{s}, groups, x.o.memory()/int64(x.o.jobs()), take)
+	return x.merged(ctx, []*sorter{w.sorter}, groups, &w.merger, take)
 }
 
 // merged gives what sorters have of key groups, in order.
-func merged(ctx context.Context, sorters []*sorter, groups keygroup.Range, memory int64, take take) error {
+func (x *execution) merged(ctx context.Context, sorters []*sorter, groups keygroup.Range, m *merger, take take) error {
 	for g := groups.Start; g <= groups.End; g++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := merge(sorters, g, memory, func(state int, key, value []byte) error { return take(g, state, key, value) }); err != nil {
+		if err := m.merge(sorters, g, x.o.memory()/4/int64(x.o.jobs()), func(state int, key, value []byte) error { return take(g, state, key, value) }); err != nil {
 			return err
 		}
 	}
@@ -306,15 +349,11 @@ func (x *execution) entries(ctx context.Context, op *OperatorPlan, h *handle, gr
 
 // putsOf gives what is put into key groups.
 func (op *OperatorPlan) putsOf(groups keygroup.Range) []statePut {
-	from := 0
-	for from < len(op.puts) && op.puts[from].group < groups.Start {
-		from++
+	start := func(group int) int {
+		i, _ := slices.BinarySearchFunc(op.puts, group, func(p statePut, group int) int { return p.group - group })
+		return i
 	}
-	to := from
-	for to < len(op.puts) && op.puts[to].group <= groups.End {
-		to++
-	}
-	return op.puts[from:to]
+	return op.puts[start(groups.Start):start(groups.End+1)]
 }
 
 // putter puts entries between those of the source, in place of those with the same key. The entries that a state has in a key group stay together.
@@ -398,11 +437,12 @@ func (x *execution) move(ctx context.Context, op *OperatorPlan, t *metadata.Oper
 		}
 		defer h.close()
 	}
-	jobs := min(x.o.jobs(), max(1, len(parts)))
-	sorters := make([]*sorter, jobs)
+	sorters := make([]*sorter, min(x.o.jobs(), max(1, len(parts))))
 	for i := range sorters {
-		sorters[i] = newSorter(x.o.memory()/int64(jobs), x.o.TempDir)
-		defer sorters[i].close()
+		s := x.newSorter(len(sorters), x.o.jobs())
+		s.reset(keygroup.Range{End: int(op.Target.MaxParallelism) - 1})
+		defer x.closeSorter(s)
+		sorters[i] = s
 	}
 	for _, put := range op.puts {
 		x.result.put.Add(1)
@@ -424,28 +464,24 @@ func (x *execution) move(ctx context.Context, op *OperatorPlan, t *metadata.Oper
 					return err
 				}
 			}
-			s.sort()
 			return nil
 		})
 	}
 	if err := eg.Wait(); err != nil {
 		return err
 	}
-	memory := x.o.memory() / int64(x.o.jobs())
 	var tasks []task
 	for i := range t.Subtasks {
 		tasks = append(tasks, func(ctx context.Context, readers int) error {
 			groups := rangeOf(t, int(t.Subtasks[i].Index))
-			return x.write(ctx, op, &t.Subtasks[i], groups, readers, func(ctx context.Context, groups keygroup.Range, _ *sorter, take take) error {
-				return merged(ctx, sorters, groups, memory, take)
+			return x.write(ctx, op, &t.Subtasks[i], groups, readers, func(ctx context.Context, groups keygroup.Range, take take) error {
+				w := x.worker()
+				defer x.done(w)
+				return x.merged(ctx, sorters, groups, &w.merger, take)
 			})
 		})
 	}
-	err := x.each(ctx, tasks)
-	for _, s := range sorters {
-		x.result.spilled.Add(s.spilled)
-	}
-	return err
+	return x.each(ctx, tasks)
 }
 
 // mover gives entries to a sorter with their new key groups.
