@@ -18,6 +18,9 @@ type composite struct {
 	guess bool
 	// namespace and userKey are the lengths of every such part in bytes, -1 if they vary.
 	namespace, userKey int
+	// plain says that key and namespace have these lengths, whatever their bytes are, and nothing else is with them.
+	plain               bool
+	plainKey, plainHead int // of the key, and of both
 }
 
 // newComposite is for a state whose serializers are set. The flags say of
@@ -30,6 +33,9 @@ func newComposite(s *State, noKey, noNamespace bool) composite {
 	key, namespace := s.Key.Len() < 0, s.Namespace.Len() < 0
 	c.ambiguous = key && namespace
 	c.guess = c.ambiguous && (noKey || noNamespace)
+	if k, n := serializer.Width(s.Key), serializer.Width(s.Namespace); k >= 0 && n >= 0 && !c.ambiguous {
+		c.plain, c.plainKey, c.plainHead = true, k, k+n
+	}
 	return c
 }
 
@@ -137,6 +143,13 @@ func (e *Entry) split(b []byte) error {
 		return e.splitTimer(b[8:])
 	}
 	c := &s.keys
+	if c.plain && (len(b) == c.plainHead || len(b) > c.plainHead && s.UserKey != nil) {
+		e.Key, e.Namespace = b[:c.plainKey:c.plainKey], b[c.plainKey:c.plainHead:c.plainHead]
+		if s.UserKey != nil {
+			e.UserKey = b[c.plainHead:]
+		}
+		return nil
+	}
 	in := e.in
 	in.Reset(b)
 	s.Key.Skip(in)

@@ -233,6 +233,7 @@ func (f *keyGroupsFile) close() error { return f.obj.Close() }
 
 func (f *keyGroupsFile) entries(ctx context.Context, out *sink) {
 	g := &groupReader{file: f, out: out, src: newSource(ctx, f.obj, &f.o), in: serializer.NewStreamInput(nil, 0), seen: map[int]bool{}, wanted: map[*State]bool{}}
+	defer g.src.end()
 	for _, run := range out.runs {
 		g.src.limit = f.limit(run)
 		for i := run.Start; i <= run.End && !out.done; i++ {

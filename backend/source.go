@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/golang/snappy"
 
@@ -23,11 +24,23 @@ type source struct {
 	limit int64
 	buf   []byte // bytes of the object from off on
 	off   int64
-	err   error // the first failure that is not the end of the object
+	err   error   // the first failure that is not the end of the object
+	own   *[]byte // memory of buf, unless that is part of an inline object
 }
+
+// readBuffers are those of sources that ended, because small parts of files are read by a sequence each.
+var readBuffers sync.Pool
 
 func newSource(ctx context.Context, obj *object, o *Options) *source {
 	return &source{ctx: ctx, obj: obj, o: o, limit: obj.Size()}
+}
+
+// end gives up the memory, which must not be read from any more.
+func (s *source) end() {
+	if s.own != nil {
+		readBuffers.Put(s.own)
+	}
+	s.own, s.buf = nil, nil
 }
 
 // readAt gives at least one byte, or an error.
@@ -57,11 +70,15 @@ func (s *source) fill(pos int64) error {
 	if data, ok := s.obj.Object.(inline); ok {
 		s.buf = data[pos : pos+n]
 	} else {
-		if int64(cap(s.buf)) < n {
-			s.buf = make([]byte, n)
+		if s.own == nil {
+			s.own, _ = readBuffers.Get().(*[]byte)
 		}
-		got, err := s.obj.ReadAt(s.buf[:n], pos)
-		s.buf = s.buf[:got]
+		if s.own == nil || int64(cap(*s.own)) < n {
+			b := make([]byte, n)
+			s.own = &b
+		}
+		got, err := s.obj.ReadAt((*s.own)[:n], pos)
+		s.buf = (*s.own)[:got]
 		if got == 0 {
 			if err == nil {
 				err = io.ErrNoProgress

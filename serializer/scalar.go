@@ -29,6 +29,14 @@ func (s *scalar) Skip(in *Input) {
 	s.skip(in)
 }
 
+// Width is how many bytes every value of a serializer has, if its Skip looks at none of them; else -1.
+func Width(s Serializer) int {
+	if f, ok := s.(*scalar); ok {
+		return f.size
+	}
+	return -1
+}
+
 func (s *scalar) Read(in *Input) any {
 	v := s.read(in)
 	if in.err != nil {
