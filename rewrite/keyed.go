@@ -356,6 +356,11 @@ func (op *OperatorPlan) putsOf(groups keygroup.Range) []statePut {
 	return op.puts[start(groups.Start):start(groups.End+1)]
 }
 
+// findPut finds what is put in place of an entry.
+func findPut(puts []statePut, group, state int, key []byte) (int, bool) {
+	return slices.BinarySearchFunc(puts, statePut{state: state, group: group, key: key}, statePut.compare)
+}
+
 // putter puts entries between those of the source, in place of those with the same key. The entries that a state has in a key group stay together.
 type putter struct {
 	x            *execution
@@ -383,12 +388,10 @@ func (p *putter) pass(group, state int, key, value []byte, take take) error {
 		}
 		p.group, p.state = group, state
 	}
-	for i, put := range p.puts {
-		if put.group == group && put.state == state && string(put.key) == string(key) {
-			p.done[i] = true
-			p.x.result.put.Add(1)
-			return take(group, state, put.key, put.value)
-		}
+	if i, ok := findPut(p.puts, group, state, key); ok {
+		p.done[i] = true
+		p.x.result.put.Add(1)
+		return take(group, state, p.puts[i].key, p.puts[i].value)
 	}
 	return take(group, state, key, value)
 }
@@ -507,10 +510,8 @@ func (m *mover) take(state int, e *backend.Entry, key, value []byte) error {
 		return wrong(fmt.Errorf("by the hash of its key, %d, an entry belongs to key group %d: the hash is not the one that the job has: %w", hash, g, backend.ErrKeyGroup))
 	}
 	group := keygroup.ForHash(hash, int(m.op.Target.MaxParallelism))
-	for _, put := range m.op.putsOf(keygroup.Range{Start: group, End: group}) {
-		if put.state == state && string(put.key) == string(key) {
-			return nil
-		}
+	if _, ok := findPut(m.op.puts, group, state, key); ok {
+		return nil
 	}
 	return m.s.add(group, state, key, value)
 }

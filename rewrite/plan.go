@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -95,6 +96,10 @@ func idOf(s *backend.State) stateID { return stateID{s.Meta.Name, s.Type == back
 type statePut struct {
 	state, group int
 	key, value   []byte
+}
+
+func (p statePut) compare(o statePut) int {
+	return cmp.Or(p.group-o.group, p.state-o.state, bytes.Compare(p.key, o.key))
 }
 
 // handle is a handle of keyed state.
@@ -677,9 +682,9 @@ func (p *Plan) putAll(op *OperatorPlan) error {
 			})
 		}
 	}
-	slices.SortStableFunc(op.puts, func(a, b statePut) int { return cmp.Or(a.group-b.group, a.state-b.state) })
+	slices.SortStableFunc(op.puts, statePut.compare)
 	for i := 1; i < len(op.puts); i++ {
-		if a, b := op.puts[i-1], op.puts[i]; a.group == b.group && a.state == b.state && string(a.key) == string(b.key) {
+		if a := op.puts[i]; a.compare(op.puts[i-1]) == 0 {
 			p.problem(op, op.was[a.state].Meta.Name, "two values are to be set for the same key")
 		}
 	}
