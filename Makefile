@@ -58,7 +58,7 @@ golden:
 	@git diff --exit-code -- tools/drey/testdata/script
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./backend/... ./incremental ./localrecovery ./metadata ./runtime ./serializer ./storage/... ./tools
+	$(GO) test -run '^$$' -bench . -benchmem ./backend/... ./incremental ./localrecovery ./metadata ./rewrite ./runtime ./serializer ./storage/... ./tools
 
 # KEYS=5000000 for the figures of the README; run-backend.sh alone compares the state backends.
 bench-flink:
@@ -67,6 +67,7 @@ bench-flink:
 	interop/bench/run-backend.sh
 	interop/bench/run-incremental.sh
 	interop/bench/run-job.sh
+	interop/bench/run-convert.sh
 
 # From local copies beside an S3 server; with the variables of .ci/s3-servers.
 bench-restore:

@@ -40,6 +40,8 @@ const usage = `usage: bench meta SECONDS FILE...   load, map and store these _me
        bench restore-table LINES...    the Markdown table of run-restore.sh
        bench job count|window heap|pebble PARALLELISM RECORDS KEYS CHECKPOINT-MS LAPS WORKDIR   a job of the runtime
        bench job-table LINES...        the Markdown table of run-job.sh
+       bench convert SNAPSHOT TARGET canonical|native-heap|native-rocksdb MAX-PARALLELISM   write a savepoint anew, and print what the process took
+       bench convert-table LINES...    the Markdown table of run-convert.sh
        bench depot [OPTIONS] ROOT      make a tree of checkpoints, on local disk or S3; -h for the options
        bench audit [OPTIONS] DREY ROOT measure drey audit and drey gc on such a tree, beside bare listings`
 
@@ -127,6 +129,14 @@ func run(args []string) error {
 		return b.run(context.Background())
 	case len(args) >= 2 && args[0] == "job-table":
 		return jobTable(os.Stdout, args[1:])
+	case len(args) == 5 && args[0] == "convert":
+		n, err := numbers(args[4:])
+		if err != nil {
+			return err
+		}
+		return convert(context.Background(), args[1], args[2], args[3], n[0])
+	case len(args) >= 2 && args[0] == "convert-table":
+		return convertTable(os.Stdout, args[1:])
 	case len(args) >= 1 && args[0] == "audit":
 		return benchAudit(args[1:])
 	case len(args) >= 1 && args[0] == "depot":
