@@ -97,6 +97,7 @@ final class Circle {
 
     static List<?> namespaces(String part) {
         switch (part) {
+            case OldStates.WINDOW: return List.of(new TimeWindow(0, 1));
             case "go-long": return List.of(new TimeWindow(-5, 0), new TimeWindow(0, 5), new TimeWindow(5, 10));
             case "go-tuple": return List.of("", "n", "né");
             default: return List.of(VoidNamespace.INSTANCE);
@@ -134,7 +135,7 @@ final class Circle {
             }
         }
 
-        private static <T> List<T> list(ListState<T> state) throws Exception {
+        static <T> List<T> list(ListState<T> state) throws Exception {
             List<T> l = new ArrayList<>();
             state.get().forEach(l::add);
             return l;

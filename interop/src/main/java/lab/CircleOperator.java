@@ -41,7 +41,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /** Every kind of keyed state; see {@link Circle}. */
 class CircleOperator extends AbstractStreamOperator<Void> implements OneInputStreamOperator<Jobs.Event, Void>, Triggerable<Object, Object> {
-    private final String part;
+    final String part;
     private transient Map<String, StateDescriptor<?, ?>> states;
     private transient InternalTimerService<Object> timers;
 
@@ -72,8 +72,8 @@ class CircleOperator extends AbstractStreamOperator<Void> implements OneInputStr
         }
     }
 
-    private void add(StateDescriptor<?, ?> d) {
-        if (d.getName().startsWith("aged")) {
+    void add(StateDescriptor<?, ?> d) {
+        if (d.getName().startsWith("aged") || d.getName().startsWith("ttl")) {
             d.enableTimeToLive(StateTtlConfig.newBuilder(Duration.ofDays(3650)).build());
         }
         states.put(d.getName(), d);
@@ -82,7 +82,7 @@ class CircleOperator extends AbstractStreamOperator<Void> implements OneInputStr
     @SuppressWarnings({"unchecked", "rawtypes"})
     private TypeSerializer<Object> namespaces() {
         switch (part) {
-            case "go-long": return (TypeSerializer) new TimeWindow.Serializer();
+            case "go-long": case OldStates.WINDOW: return (TypeSerializer) new TimeWindow.Serializer();
             case "go-tuple": return (TypeSerializer) StringSerializer.INSTANCE;
             default: return (TypeSerializer) VoidNamespaceSerializer.INSTANCE;
         }
@@ -97,10 +97,13 @@ class CircleOperator extends AbstractStreamOperator<Void> implements OneInputStr
         return part.equals("go-large");
     }
 
-    @Override
-    public void open() throws Exception {
-        super.open();
-        states = new LinkedHashMap<>();
+    /** The name of the timers. */
+    String timers() {
+        return "circle";
+    }
+
+    /** Adds the states. */
+    void describe() {
         add(new ValueStateDescriptor<>("value", Types.STRING));
         add(new ListStateDescriptor<>("list", Types.STRING));
         add(new MapStateDescriptor<>("map", Types.LONG, Types.STRING));
@@ -115,7 +118,14 @@ class CircleOperator extends AbstractStreamOperator<Void> implements OneInputStr
             add(new ValueStateDescriptor<>("profile", Types.POJO(Jobs.Profile.class)));
             add(new ListStateDescriptor<>("decimals", Types.BIG_DEC));
         }
-        timers = getInternalTimerService("circle", namespaces(), this);
+    }
+
+    @Override
+    public void open() throws Exception {
+        super.open();
+        states = new LinkedHashMap<>();
+        describe();
+        timers = getInternalTimerService(timers(), namespaces(), this);
         Object opened = RocksDBView.look(getKeyedStateBackend());
         if (opened != null) {
             Circle.database(part + "/" + getRuntimeContext().getTaskInfo().getIndexOfThisSubtask(), opened);

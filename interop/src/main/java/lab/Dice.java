@@ -245,6 +245,8 @@ final class Dice {
             return fields("city", ((Jobs.Address) v).city, "zip", ((Jobs.Address) v).zip);
         } else if (v instanceof Jobs.PojoKey) {
             return fields("tenant", ((Jobs.PojoKey) v).tenant, "id", ((Jobs.PojoKey) v).id);
+        } else if (OldStates.pojo().isInstance(v)) {
+            return OldStates.fields(v);
         } else if (v instanceof TimeWindow) {
             return ((TimeWindow) v).getStart() + ".." + ((TimeWindow) v).getEnd();
         }

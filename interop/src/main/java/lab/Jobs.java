@@ -1113,7 +1113,7 @@ final class Jobs {
                             .map(e -> e).returns(Event.class).name("fin-part-map").uid("fin-part-map");
                     break;
                 default:
-                    if (Extra.build(env, src, part) || Dice.build(src, part) || Circle.build(src, part)) {
+                    if (Extra.build(env, src, part) || Dice.build(src, part) || Circle.build(src, part) || OldStates.build(src, part)) {
                         break;
                     }
                     throw new IllegalArgumentException("no such part: " + part);

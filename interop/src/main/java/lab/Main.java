@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.UUID;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.type.TypeReference;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -24,7 +25,7 @@ public final class Main {
 
     private static final String USAGE = String.join("\n",
             "usage: gen OUT [CASE...] | gen-random SEED OUT [CASE...] | list | index ROOT | orphans CASE_DIR...",
-            "       verify SNAPSHOT TRUTH [--entry NAME] [--backend hashmap|rocksdb] [--parallelism N] [--claim] [--conf K=V]...",
+            "       verify SNAPSHOT TRUTH [--entry NAME] [--backend hashmap|rocksdb] [--parallelism N] [--claim] [--shared] [--conf K=V]...",
             "       verify-all DIR [CASE...] | verify-many LIST | circle-many LIST | road-many LIST",
             "       live DIR [--idle] [--name NAME] [--parts A,B] [--restore SNAPSHOT [--base ROUNDS] [--claim]] [--conf K=V]...",
             "       load-many LIST | meta FILE | meta-many LIST | meta-all DIR | rewrite FILE OUT | rewrite-many LIST | rewrite-all DIR",
@@ -56,6 +57,9 @@ public final class Main {
             Summary s = new Summary();
             for (List<String> l : lines(args[1])) {
                 s.verify(l.get(0), l.get(0), new File(l.get(1)), l.subList(2, l.size()));
+            }
+            if (first != null) {
+                first.close();
             }
             rc = s.print();
         } else if (command.equals("circle-many") && n == 1) {
@@ -134,17 +138,22 @@ public final class Main {
 
     // ------------------------------------------------------------------ verify
 
+    /** The first run whose cluster is for all verifications that say --shared. */
+    private static Run first;
+
     /** Restores the snapshot with the job it came from and compares what the operators see with the truth. */
     static int verify(String snapshot, File truthFile, List<String> options) throws Exception {
         JsonNode truth = JSON.readTree(truthFile);
         String claim = "NO_CLAIM", name = new File(snapshot).getName();
         Map<String, String> set = new TreeMap<>();
+        boolean shared = false;
         for (int i = 0; i < options.size(); i++) {
             switch (options.get(i)) {
                 case "--entry": name = options.get(++i); break;
                 case "--backend": set.put("state.backend.type", options.get(++i)); break;
                 case "--parallelism": set.put("parallelism.default", options.get(++i)); break;
                 case "--claim": claim = "CLAIM"; break;
+                case "--shared": shared = true; break;
                 case "--conf": {
                     String[] kv = options.get(++i).split("=", 2);
                     set.put(kv[0], kv[1]);
@@ -167,7 +176,12 @@ public final class Main {
         boolean async = parts.contains("kv-async"); // shows the state of a key only at its next event
         boolean canonical = !async && !"forst".equals(conf.get("state.backend.type"));
         int failures;
-        try (Run run = new Run(parts, conf, "000000000000000000000000000000ff", snapshot, claim)) {
+        Run run = !shared ? new Run(parts, conf, "000000000000000000000000000000ff", snapshot, claim)
+                : new Run(parts, conf, UUID.randomUUID().toString().replace("-", ""), snapshot, claim, first == null ? null : first.cluster);
+        if (shared && first == null) {
+            first = run;
+        }
+        try {
             Ctl.dumpOnOpen = !inflight;
             Ctl.rounds = entry.get("rounds").asInt();
             run.base = Ctl.rounds;
@@ -198,7 +212,15 @@ public final class Main {
                 failures += ok ? 0 : 1;
             }
             run.cancel();
+        } catch (Throwable e) {
+            if (shared) {
+                run.abandon();
+            }
+            throw e;
         } finally {
+            if (!shared) {
+                run.close();
+            }
             FileUtils.deleteDirectory(out);
         }
         System.out.println(failures == 0 ? "PASS" : "FAIL: " + failures + " states");

@@ -78,7 +78,7 @@ final class Run implements AutoCloseable {
             return;
         }
         cluster = new MiniCluster(new MiniClusterConfiguration.Builder()
-                .setConfiguration(c).setNumTaskManagers(1).setNumSlotsPerTaskManager(4).build());
+                .setConfiguration(c).setNumTaskManagers(1).setNumSlotsPerTaskManager(Math.max(4, env.getParallelism())).build());
         try {
             cluster.start();
         } catch (Exception e) {
@@ -221,6 +221,15 @@ final class Run implements AutoCloseable {
 
     private static String path(String uri) {
         return uri.startsWith("file:") ? uri.substring(5) : uri;
+    }
+
+    /** Cancels a job that may have ended. */
+    void abandon() {
+        try {
+            cancel();
+        } catch (Exception e) {
+            // it has, or never began
+        }
     }
 
     void cancel() throws Exception {
