@@ -2,7 +2,13 @@ package backend
 
 import "slices"
 
-// NewReducing makes a reducing state of a value state, as every backend of Flink does.
+// FirstAdder is implemented by the reducing and aggregating states that this package makes: AddFirst is Add, and says whether nothing
+// was there. It saves those who must do something once for each value a look of their own.
+type FirstAdder[In any] interface {
+	AddFirst(v In) (first bool, err error)
+}
+
+// NewReducing makes a reducing state of a value state, as every backend of Flink does. It is a [FirstAdder].
 func NewReducing[N comparable, V any](v Value[N, V], reduce func(old, added V) (V, error)) Reducing[N, V] {
 	return &reducing[N, V]{v, reduce}
 }
@@ -13,21 +19,27 @@ type reducing[N comparable, V any] struct {
 }
 
 func (r *reducing[N, V]) Add(v V) error {
+	_, err := r.AddFirst(v)
+	return err
+}
+
+// AddFirst is Add, and says whether nothing was there.
+func (r *reducing[N, V]) AddFirst(v V) (first bool, err error) {
 	old, ok, err := r.Get()
 	if err == nil && ok {
 		v, err = r.reduce(old, v)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return r.Set(v)
+	return !ok, r.Set(v)
 }
 
 func (r *reducing[N, V]) Merge(target N, sources ...N) error {
 	return mergeValues(r.Value, r.reduce, target, sources)
 }
 
-// NewAggregating makes an aggregating state of a value state of its accumulators.
+// NewAggregating makes an aggregating state of a value state of its accumulators. It is a [FirstAdder].
 func NewAggregating[N comparable, In, Acc, Out any](v Value[N, Acc], d AggregatingDescriptor[N, In, Acc, Out]) Aggregating[N, In, Out] {
 	return &aggregating[N, In, Acc, Out]{v, d}
 }
@@ -50,17 +62,23 @@ func (a *aggregating[N, In, Acc, Out]) Get() (out Out, ok bool, err error) {
 }
 
 func (a *aggregating[N, In, Acc, Out]) Add(in In) error {
+	_, err := a.AddFirst(in)
+	return err
+}
+
+// AddFirst is Add, and says whether nothing was there.
+func (a *aggregating[N, In, Acc, Out]) AddFirst(in In) (first bool, err error) {
 	acc, ok, err := a.value.Get()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !ok {
 		acc = a.d.Create()
 	}
 	if acc, err = a.d.Add(acc, in); err != nil {
-		return err
+		return false, err
 	}
-	return a.value.Set(acc)
+	return !ok, a.value.Set(acc)
 }
 
 func (a *aggregating[N, In, Acc, Out]) Merge(target N, sources ...N) error {

@@ -70,7 +70,7 @@ const windowContents = "window-contents"
 // the codec of the records in state.
 func Reduce[K comparable, T, Out any](s KeyedStream[K, T], o Op, w Windows, element serializer.Codec[T], reduce func(a, b T) (T, error), codec serializer.Codec[Out],
 	result func(key K, w Window, v T) (Out, error)) Stream[Out] {
-	return window(s, o, w, codec, result, func(b backend.Keyed[K]) (contents[T, T], error) {
+	return window(s, o, w, codec, result, func(b backend.Keyed[K]) (contents[T], error) {
 		return state.OpenReducing(b, backend.ReducingDescriptor[Window, T]{
 			Descriptor: backend.Descriptor[Window, T]{Name: windowContents, Namespace: serializer.ForTimeWindow(), Value: element}, Reduce: reduce,
 		})
@@ -88,7 +88,7 @@ type Aggregation[In, Acc, Out any] struct {
 // Aggregate is [Reduce] with accumulators, which codec acc writes into state.
 func Aggregate[K comparable, T, Acc, R, Out any](s KeyedStream[K, T], o Op, w Windows, acc serializer.Codec[Acc], a Aggregation[T, Acc, R], codec serializer.Codec[Out],
 	result func(key K, w Window, v R) (Out, error)) Stream[Out] {
-	return window(s, o, w, codec, result, func(b backend.Keyed[K]) (contents[T, R], error) {
+	return window(s, o, w, codec, result, func(b backend.Keyed[K]) (contents[R], error) {
 		return state.OpenAggregating(b, backend.AggregatingDescriptor[Window, T, Acc, R]{
 			Descriptor: backend.Descriptor[Window, Acc]{Name: windowContents, Namespace: serializer.ForTimeWindow(), Value: acc},
 			Create:     a.Create, Add: a.Add, Result: a.Result,
@@ -100,16 +100,15 @@ func Aggregate[K comparable, T, Acc, R, Out any](s KeyedStream[K, T], o Op, w Wi
 	})
 }
 
-// contents is the state of windows.
-type contents[In, Out any] interface {
+// contents is the state of windows, which is a [backend.FirstAdder], too.
+type contents[Out any] interface {
 	SetNamespace(n Window)
 	Get() (Out, bool, error)
-	Add(v In) error
 	Clear() error
 }
 
 func window[K comparable, T, R, Out any](s KeyedStream[K, T], o Op, w Windows, codec serializer.Codec[Out], result func(K, Window, R) (Out, error),
-	open func(backend.Keyed[K]) (contents[T, R], error)) Stream[Out] {
+	open func(backend.Keyed[K]) (contents[R], error)) Stream[Out] {
 	if s.stream.from == nil {
 		return Stream[Out]{}
 	}
@@ -130,12 +129,13 @@ type windowOperator[K comparable, T, R, Out any] struct {
 	w         Windows
 	s         KeyedStream[K, T]
 	result    func(K, Window, R) (Out, error)
-	openState func(backend.Keyed[K]) (contents[T, R], error)
+	openState func(backend.Keyed[K]) (contents[R], error)
 	out       receiver[Out]
 
 	c         *operatorContext
 	keyed     backend.Keyed[K]
-	state     contents[T, R]
+	state     contents[R]
+	adder     backend.FirstAdder[T]
 	timers    *timerService[K, Window]
 	watermark int64
 }
@@ -150,8 +150,15 @@ func (o *windowOperator[K, T, R, Out]) open(c *operatorContext) (err error) {
 	if o.timers, err = openTimers(c, o.keyed, "window-timers", serializer.ForTimeWindow()); err != nil {
 		return err
 	}
-	o.state, err = o.openState(o.keyed)
-	return err
+	if o.state, err = o.openState(o.keyed); err != nil {
+		return err
+	}
+	adder, ok := o.state.(backend.FirstAdder[T])
+	if !ok {
+		return fmt.Errorf("state of type %T does not say whether it was empty", o.state)
+	}
+	o.adder = adder
+	return nil
 }
 
 func (o *windowOperator[K, T, R, Out]) start(context.Context) error { return o.timers.start() }
@@ -177,8 +184,9 @@ func (o *windowOperator[K, T, R, Out]) receive(r Record[T]) error {
 			return nil
 		}
 		o.state.SetNamespace(w)
-		if err := o.state.Add(r.Value); err != nil {
-			return err
+		first, err := o.adder.AddFirst(r.Value)
+		if err != nil || !first {
+			return err // who has contents has a timer
 		}
 		return o.timers.register(o.w.domain, w, last(w))
 	})
