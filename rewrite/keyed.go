@@ -171,6 +171,9 @@ func (x *execution) write(ctx context.Context, op *OperatorPlan, sub *metadata.S
 		return err
 	}
 	sub.State.ManagedKeyed = h
+	if f, ok := files.(*rocksFiles); ok && f.raw != nil {
+		sub.State.RawKeyed = f.raw
+	}
 	return nil
 }
 

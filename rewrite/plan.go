@@ -63,13 +63,18 @@ type OperatorPlan struct {
 	// OperatorStates are the states that are not keyed.
 	OperatorStates []StatePlan `json:"operatorStates,omitempty"`
 
-	t        *Transform
-	handles  []*handle
-	raw      []*handle // raw keyed state that is no timers
-	header   backend.KeyedHeader
-	states   []*backend.State // of the header
-	was      []*backend.State // the same before they were renamed
-	numbers  map[stateID]int  // number in the header by what the source calls the state; -1 if it is dropped
+	t       *Transform
+	handles []*handle
+	raw     []*handle // raw keyed state that is no timers
+	header  backend.KeyedHeader
+	states  []*backend.State // of the header
+	was     []*backend.State // the same before they were renamed
+	// In the files of RocksDB: the header without the queues of timers that are written into raw keyed state, these queues, and where each state
+	// of the header is: its number in managed, or -1 and below in timers.
+	managed  backend.KeyedHeader
+	timers   []*backend.State
+	place    []int
+	numbers  map[stateID]int // number in the header by what the source calls the state; -1 if it is dropped
 	puts     []statePut
 	elements []*elements
 	channels bool
@@ -362,6 +367,7 @@ func (p *Plan) keyed(ctx context.Context, op *OperatorPlan) error {
 		return nil
 	}
 	p.checkStates(op)
+	p.splitTimers(op)
 	op.Work = Rewritten
 	switch {
 	case op.Target.MaxParallelism != op.Source.MaxParallelism:

@@ -17,6 +17,7 @@ func (x *execution) files(ctx context.Context, op *OperatorPlan, groups keygroup
 	o.TableSize = x.o.TableSize
 	if op.Format == NativeRocksDB {
 		o.Format = backend.FormatRocksDB
+		return x.newRocksFiles(ctx, op, groups, o)
 	}
 	return backend.NewStateFiles(ctx, x.target, o)
 }
