@@ -44,10 +44,10 @@ var direction = map[string][]string{
 	"runtime":             {"backend", "backend/heap", "backend/pebble", "incremental", "keygroup", "localrecovery", "metadata", "rest", "serializer", "state", "storage"},
 	"runtime/wordcount":   {"backend", "incremental", "localrecovery", "runtime", "serializer", "state", "storage", "storage/s3"},
 	"fuzz":                {"backend", "backend/rocksdb", "serializer", "internal/javaio", "metadata", "storage"},
-	"interop":             {"backend", "backend/rocksdb", "keygroup", "serializer", "metadata", "rest", "runtime", "state", "storage", "storage/s3", "tools"},
+	"interop":             {"backend", "backend/rocksdb", "keygroup", "serializer", "metadata", "rest", "rewrite", "runtime", "state", "storage", "storage/s3", "tools"},
 	"interop/bench": {
 		"backend", "backend/backendtest", "backend/heap", "backend/pebble", "backend/rocksdb", "keygroup", "localrecovery", "metadata",
-		"runtime", "serializer", "state", "storage", "storage/s3", "tools",
+		"rewrite", "runtime", "serializer", "state", "storage", "storage/s3", "tools",
 	},
 }
 

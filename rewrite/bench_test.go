@@ -11,7 +11,6 @@ import (
 	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
 	"github.com/drey-state/drey/serializer"
-	"github.com/drey-state/drey/state"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -26,7 +25,7 @@ func longs(tb testing.TB, keys int64) Source {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		v, err := state.OpenValue(b, backend.Descriptor[struct{}, int64]{Name: "value", Namespace: serializer.ForVoidNamespace(), Value: serializer.ForLong()})
+		v, err := heap.OpenValue(b, backend.Descriptor[struct{}, int64]{Name: "value", Namespace: serializer.ForVoidNamespace(), Value: serializer.ForLong()})
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -53,3 +53,24 @@ func TestOlderRocksDB(t *testing.T) {
 		t.Error("no RocksDB in the fixture")
 	}
 }
+
+// TestRenamedInOldMetadata gives an operator another uid in metadata that has no uids, only their hashes.
+func TestRenamedInOldMetadata(t *testing.T) {
+	s := &metadata.Snapshot{Version: metadata.Version4, Operators: []metadata.Operator{{ID: metadata.UIDHash("old"), Parallelism: 1, MaxParallelism: 128}}}
+	id := metadata.UIDHash("new")
+	for version, uid := range map[metadata.Version]metadata.Text{metadata.Version4: "", metadata.Version6: "new"} {
+		p, err := NewPlan(t.Context(), Source{Metadata: s}, Options{Version: version, Transform: func(*metadata.Operator) (*Transform, error) {
+			return &Transform{ID: &id, UID: "new"}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := rewritten(t, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if op := got.Metadata.Operators[0]; op.ID != id || op.UID != uid {
+			t.Errorf("version %d: %s, uid %q", version, op.ID, op.UID)
+		}
+	}
+}

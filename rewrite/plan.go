@@ -242,6 +242,9 @@ func (p *Plan) operator(ctx context.Context, source *metadata.Operator) (*Operat
 	if op.t.ID != nil {
 		op.Target.ID, op.Target.Name, op.Target.UID = *op.t.ID, op.t.Name, op.t.UID
 	}
+	if p.Version < metadata.Version5 {
+		op.Target.Name, op.Target.UID = "", "" // such metadata has IDs only
+	}
 	for i := range source.Subtasks {
 		t := &source.Subtasks[i]
 		if t.State == nil {
