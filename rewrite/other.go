@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
@@ -47,6 +49,9 @@ func (t *told) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// copiesAtOnce is how many files of a handle are copied at once: a store takes its time for each.
+const copiesAtOnce = 8
+
 // copyKeyed copies a handle of keyed state with its files as they are.
 func (x *execution) copyKeyed(ctx context.Context, op *OperatorPlan, h *handle, t *metadata.Operator) error {
 	k, err := x.copied(ctx, op, h)
@@ -77,18 +82,25 @@ func (x *execution) copied(ctx context.Context, op *OperatorPlan, h *handle) (me
 	case *metadata.Incremental:
 		c := *k
 		c.V1, c.ID = false, backend.NewHandleID()
-		var err error
-		if c.Meta, err = x.copyStream(ctx, k.Meta); err != nil {
-			return nil, err
-		}
-		for _, list := range []*[]metadata.LocalFile{&c.Shared, &c.Private} {
-			*list = slices.Clone(*list)
-			for i := range *list {
-				f := &(*list)[i]
-				if f.Stream, err = x.copyStream(ctx, f.Stream); err != nil {
-					return nil, fmt.Errorf("%s: %w", f.LocalName, err)
+		c.Shared, c.Private = slices.Clone(c.Shared), slices.Clone(c.Private)
+		eg, ctx := errgroup.WithContext(ctx)
+		eg.SetLimit(copiesAtOnce)
+		one := func(name string, s *metadata.Stream) {
+			eg.Go(func() (err error) {
+				if *s, err = x.copyStream(ctx, *s); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
 				}
+				return nil
+			})
+		}
+		one("meta", &c.Meta)
+		for _, list := range [][]metadata.LocalFile{c.Shared, c.Private} {
+			for i := range list {
+				one(list[i].LocalName.String(), &list[i].Stream)
 			}
+		}
+		if err := eg.Wait(); err != nil {
+			return nil, err
 		}
 		c.CheckpointedSize = fileBytes(&c)
 		return &c, nil
