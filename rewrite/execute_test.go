@@ -65,7 +65,7 @@ func TestRenamedInOldMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := rewritten(t, p)
+		got, err := rewritten(t, p)
 		if err != nil {
 			t.Fatal(err)
 		}

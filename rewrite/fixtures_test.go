@@ -171,18 +171,18 @@ func contentOf(ctx context.Context, src Source) (lines []string, err error) {
 }
 
 // rewritten executes a plan in memory and gives what was written.
-func rewritten(t testing.TB, p *Plan) (Source, *Result, error) {
+func rewritten(t testing.TB, p *Plan) (Source, error) {
 	t.Helper()
 	memory := storage.NewMemory()
 	target := backend.Target{FS: memory, Dir: "mem://b/new"}
-	r, err := p.Execute(t.Context(), target, nil)
+	_, err := p.Execute(t.Context(), target, nil)
 	if err != nil {
 		for info := range memory.List(t.Context(), "mem://b") {
 			t.Errorf("%s was left behind after %v", info.URI, err)
 		}
-		return Source{}, nil, err
+		return Source{}, err
 	}
-	return readBack(t, target), r, nil
+	return readBack(t, target), nil
 }
 
 func readBack(t testing.TB, target backend.Target) Source {

@@ -51,7 +51,7 @@ func TestSweep(t *testing.T) {
 				}
 				continue
 			}
-			got, _, err := rewritten(t, p)
+			got, err := rewritten(t, p)
 			if err != nil {
 				problems[o.Format.String()+": fails: "+names.ReplaceAllString(err.Error(), "*")]++
 				if len(p.Warnings) == 0 {
