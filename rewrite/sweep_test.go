@@ -30,7 +30,7 @@ func TestSweep(t *testing.T) {
 	done := map[string]int{}
 	n := 0
 	eachFixture(t, allFixtures, func(f fixture) {
-		if n++; testing.Short() && n%10 > 0 {
+		if n++; testing.Short() && n%20 > 0 {
 			return
 		}
 		want, err := contentOf(t.Context(), f.src)
