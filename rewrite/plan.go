@@ -657,7 +657,7 @@ func (p *Plan) hash(op *OperatorPlan) {
 	}
 	h := op.hasher()
 	if err := h.Err(); err != nil {
-		p.problem(op, "", "keys of type %s can't be moved to other key groups: %v", op.header.Key, err)
+		p.problem(op, "", "keys of type %s can't be moved to other key groups: %v; a rule for the class may say what that computes", op.header.Key, err)
 		return
 	}
 	if a := h.Assumes(); a != "" {

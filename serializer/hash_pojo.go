@@ -88,8 +88,11 @@ func (b hashBuilder) fields(body *Pojo, top bool) (hash, error) {
 	fail := func(format string, args ...any) (hash, error) {
 		return nil, fmt.Errorf("%s: %w: "+format, append([]any{body.Class, ErrNoHash}, args...)...)
 	}
-	if !ok {
-		return fail("its class has a hashCode of its own, and there is no rule that says what that computes")
+	switch {
+	case !ok && len(b.rules) > 0:
+		return fail("its class has a hashCode of its own, and no rule is given for it")
+	case !ok:
+		return fail("its class has a hashCode of its own")
 	}
 	if err := rule.check(); err != nil {
 		return fail("the rule %s: %w", rule, err)

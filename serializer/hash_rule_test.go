@@ -100,7 +100,7 @@ func TestHashRuleRefusals(t *testing.T) {
 		PojoField("K", "ints", ints), PojoField("K", "other", pojoSnapshotOf("Other", PojoField("Other", "x", basicOf("Int")))),
 		PojoField("K", "uuid", kryo()), Frame{Name: "lost"})
 	for _, c := range []struct{ rule, want string }{
-		{"", "no rule"},
+		{"", "a hashCode of its own"},
 		{"K=objects", "must name the fields that hashCode takes, in its order, of flag, id, color, ints, other, uuid, lost"},
 		{"K=objects(id,nme)", "has a field nme, the class has flag, id"},
 		{"K=lombok(flag)", "flag:boolean or flag:Boolean"},
