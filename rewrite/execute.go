@@ -52,7 +52,7 @@ func (p *Plan) Execute(ctx context.Context, t backend.Target, progress func(byte
 	if len(p.Problems) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrCannotCarry, p.Problems[0])
 	}
-	if err := empty(ctx, t); err != nil {
+	if err := CheckEmpty(ctx, t); err != nil {
 		return nil, err
 	}
 	if progress == nil {
@@ -77,8 +77,8 @@ func (p *Plan) Execute(ctx context.Context, t backend.Target, progress func(byte
 	}, nil
 }
 
-// empty checks that there is nothing in the target's directory.
-func empty(ctx context.Context, t backend.Target) error {
+// CheckEmpty gives an error that unwraps to ErrNotEmpty if there is something in the target's directory. [Plan.Execute] begins with it.
+func CheckEmpty(ctx context.Context, t backend.Target) error {
 	for info, err := range t.FS.ReadDir(ctx, t.Dir) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -108,21 +108,30 @@ func (r *recorder) Create(ctx context.Context, uri string, o storage.CreateOptio
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	r.uris = append(r.uris, uri)
-	r.mu.Unlock()
-	return &counted{w, &r.bytes}, nil
+	return &recorded{w, r, uri}, nil
 }
 
-type counted struct {
+type recorded struct {
 	storage.Writer
-	bytes *atomic.Int64
+	r   *recorder
+	uri string
 }
 
-func (c *counted) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	c.bytes.Add(int64(n))
+func (w *recorded) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.r.bytes.Add(int64(n))
 	return n, err
+}
+
+// Commit remembers the file, also where only the answer may have been lost, but not one of this name that somebody else has.
+func (w *recorded) Commit() error {
+	err := w.Writer.Commit()
+	if !errors.Is(err, fs.ErrExist) {
+		w.r.mu.Lock()
+		defer w.r.mu.Unlock()
+		w.r.uris = append(w.r.uris, w.uri)
+	}
+	return err
 }
 
 // undo deletes what was written, the metadata first.

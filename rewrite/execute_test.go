@@ -1,13 +1,17 @@
 package rewrite
 
 import (
+	"context"
 	"errors"
+	"io/fs"
+	"iter"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/storage"
 )
 
@@ -72,5 +76,47 @@ func TestRenamedInOldMetadata(t *testing.T) {
 		if op := got.Metadata.Operators[0]; op.ID != id || op.UID != uid {
 			t.Errorf("version %d: %s, uid %q", version, op.ID, op.UID)
 		}
+	}
+}
+
+// blindFS lists nothing, as a run sees the target that began when another one had not written yet.
+type blindFS struct{ storage.FS }
+
+func (blindFS) ReadDir(context.Context, string) iter.Seq2[storage.Info, error] {
+	return func(func(storage.Info, error) bool) {}
+}
+
+// TestTwoRuns into one directory: the one that comes later fails, and leaves what the other one wrote.
+func TestTwoRuns(t *testing.T) {
+	p := planOf(t, small(t, "1.20.5/sp-canonical-hashmap-files"), Options{Format: NativeHeap})
+	memory := storage.NewMemory()
+	target := backend.Target{FS: memory, Dir: "mem://b/new", InlineBelow: -1}
+	if _, err := p.Execute(t.Context(), target, nil); err != nil {
+		t.Fatal(err)
+	}
+	want, err := contentOf(t.Context(), readBack(t, target))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Execute(t.Context(), backend.Target{FS: blindFS{memory}, Dir: target.Dir, InlineBelow: -1}, nil); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the second run: %v", err)
+	}
+	got, err := contentOf(t.Context(), readBack(t, target))
+	if err != nil || !slices.Equal(want, got) {
+		t.Errorf("%d lines became %d, %v", len(want), len(got), err)
+	}
+}
+
+// TestOtherSize refuses to copy a file that has another size than the metadata says.
+func TestOtherSize(t *testing.T) {
+	src := small(t, "1.20.5/sp-native-rocksdb-files")
+	p := planOf(t, src, Options{})
+	p.src.Files.FS = &cutFS{FS: src.Files.FS}
+	memory := storage.NewMemory()
+	if _, err := p.Execute(t.Context(), backend.Target{FS: memory, Dir: "mem://b/new"}, nil); !errors.Is(err, serializer.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+	for info := range memory.List(t.Context(), "mem://b") {
+		t.Errorf("%s was left behind", info.URI)
 	}
 }

@@ -208,6 +208,10 @@ func batches(free chan *batch, send func(*batch) error, produce func(take) error
 // groups gives the entries of key groups as they will be, in the order in which they are read.
 func (x *execution) groups(ctx context.Context, op *OperatorPlan, groups keygroup.Range, take take) error {
 	puts := newPutter(x, op, groups)
+	var hasher *serializer.Hasher
+	if len(op.puts) > 0 {
+		hasher = op.hasher()
+	}
 	var handles []*handle
 	for _, h := range op.handles {
 		if !h.groups.Intersect(groups).Empty() {
@@ -228,6 +232,12 @@ func (x *execution) groups(ctx context.Context, op *OperatorPlan, groups keygrou
 				continue
 			}
 			err := x.entries(ctx, op, h, part, func(state int, e *backend.Entry, key, value []byte) error {
+				if hasher != nil {
+					// What is put is where the hash says: where the others are shows whether that is the right one.
+					if _, err := checkedHash(op, hasher, e); err != nil {
+						return err
+					}
+				}
 				return puts.pass(e.KeyGroup, state, key, value, take)
 			})
 			if err != nil {
@@ -498,23 +508,31 @@ type mover struct {
 }
 
 func (m *mover) take(state int, e *backend.Entry, key, value []byte) error {
-	wrong := func(err error) error {
-		return fmt.Errorf("state %q, key group %d: %w", e.State.Meta.Name, e.KeyGroup, err)
-	}
-	if e.Unsplit {
-		return wrong(fmt.Errorf("a key that can't be told from what follows it: %w", serializer.ErrUnsupported))
-	}
-	hash, err := m.hasher.Hash(e.Key)
+	hash, err := checkedHash(m.op, m.hasher, e)
 	if err != nil {
-		return wrong(err)
-	}
-	// That the hash is the right one shows in where the key is.
-	if g := keygroup.ForHash(hash, int(m.op.Source.MaxParallelism)); g != e.KeyGroup {
-		return wrong(fmt.Errorf("by the hash of its key, %d, an entry belongs to key group %d: the hash is not the one that the job has: %w", hash, g, backend.ErrKeyGroup))
+		return err
 	}
 	group := keygroup.ForHash(hash, int(m.op.Target.MaxParallelism))
 	if _, ok := findPut(m.op.puts, group, state, key); ok {
 		return nil
 	}
 	return m.s.add(group, state, key, value)
+}
+
+// checkedHash gives the hash of an entry's key. That it is the right one shows in where the key is.
+func checkedHash(op *OperatorPlan, h *serializer.Hasher, e *backend.Entry) (int32, error) {
+	wrong := func(err error) error {
+		return fmt.Errorf("state %q, key group %d: %w", e.State.Meta.Name, e.KeyGroup, err)
+	}
+	if e.Unsplit {
+		return 0, wrong(fmt.Errorf("a key that can't be told from what follows it: %w", serializer.ErrUnsupported))
+	}
+	hash, err := h.Hash(e.Key)
+	if err != nil {
+		return 0, wrong(err)
+	}
+	if g := keygroup.ForHash(hash, int(op.Source.MaxParallelism)); g != e.KeyGroup {
+		return 0, wrong(fmt.Errorf("by the hash of its key, %d, an entry belongs to key group %d: the hash is not the one that the job has: %w", hash, g, backend.ErrKeyGroup))
+	}
+	return hash, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
+	"github.com/drey-state/drey/serializer"
 )
 
 // copyStream copies a stream into the target.
@@ -20,6 +21,9 @@ func (x *execution) copyStream(ctx context.Context, s metadata.Stream) (metadata
 		return nil, err
 	}
 	defer func() { _ = obj.Close() }() // it was only read
+	if n, ok := sizeOf(s); ok && n != obj.Size() {
+		return nil, fmt.Errorf("%s: it has %d bytes, the metadata says %d: %w", nameOf(s), obj.Size(), n, serializer.ErrCorrupt)
+	}
 	r, err := obj.Reader(ctx, 0)
 	if err != nil {
 		return nil, err
@@ -35,6 +39,27 @@ func (x *execution) copyStream(ctx context.Context, s metadata.Stream) (metadata
 		return nil, err
 	}
 	return out.Commit()
+}
+
+// sizeOf gives the size that the metadata says a file has.
+func sizeOf(s metadata.Stream) (int64, bool) {
+	switch s := s.(type) {
+	case *metadata.File:
+		return s.Size, s.Size >= 0
+	case *metadata.RelativeFile:
+		return s.Size, s.Size >= 0
+	}
+	return 0, false
+}
+
+func nameOf(s metadata.Stream) string {
+	switch s := s.(type) {
+	case *metadata.File:
+		return s.Path.String()
+	case *metadata.RelativeFile:
+		return s.Path.String()
+	}
+	return "state"
 }
 
 // told tells of the bytes that are read.

@@ -150,6 +150,7 @@ func NewPlan(ctx context.Context, src Source, o Options) (*Plan, error) {
 		}
 		ids[op.Target.ID] = op
 	}
+	p.checkChannels()
 	p.Kind = metadata.KindCanonicalSavepoint
 	for _, op := range p.Operators {
 		if op.Work != "" && op.Format != Canonical {
@@ -158,6 +159,20 @@ func NewPlan(ctx context.Context, src Source, o Options) (*Plan, error) {
 	}
 	p.checkMetadata()
 	return p, nil
+}
+
+// checkChannels finds operators that change while others have records in flight: of those that were not sent yet, nothing says to
+// which operator they go, and they are sorted by its subtasks.
+func (p *Plan) checkChannels() {
+	i := slices.IndexFunc(p.Operators, func(op *OperatorPlan) bool { return op.channels })
+	if i < 0 {
+		return
+	}
+	for _, op := range p.Operators {
+		if !op.Dropped && !op.channels && (op.Target.Parallelism != op.Source.Parallelism || op.Target.MaxParallelism != op.Source.MaxParallelism) {
+			p.problem(op, "", "%s has records in flight, of an unaligned checkpoint, which may be for this one, so that the parallelism can't change: take a savepoint, or an aligned checkpoint", Label(p.Operators[i].Source))
+		}
+	}
 }
 
 // Label names an operator for messages.
@@ -237,6 +252,11 @@ func (p *Plan) operator(ctx context.Context, source *metadata.Operator) (*Operat
 	}
 	if op.t.Drop {
 		op.Dropped = true
+		for _, t := range source.Subtasks {
+			if t.State != nil && len(t.State.InputChannels)+len(t.State.OutputChannels) > 0 {
+				p.warn(op, "", "records in flight, of an unaligned checkpoint, are dropped with it")
+			}
+		}
 		return op, nil
 	}
 	if op.t.ID != nil {
@@ -670,10 +690,13 @@ func (p *Plan) putAll(op *OperatorPlan) error {
 	if op.t.Put == nil {
 		return nil
 	}
-	hasher := serializer.NewHasher(op.header.Key)
-	if p.o.Hasher != nil {
-		hasher = p.o.Hasher(op.Source, op.header.Key)
+	op.hasher = func() *serializer.Hasher {
+		if p.o.Hasher != nil {
+			return p.o.Hasher(op.Source, op.header.Key)
+		}
+		return serializer.NewHasher(op.header.Key)
 	}
+	hasher := op.hasher()
 	for n, state := range op.was {
 		puts, err := op.t.Put(state)
 		if err != nil {

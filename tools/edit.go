@@ -173,6 +173,12 @@ func (k *KafkaSetting) check() error {
 	if k.Topic == "" || n != 1 {
 		return errors.New("kafka: topic and one of offset, special and shift must be set")
 	}
+	if k.Special != "" && !slices.Contains([]string{"earliest", "latest", "committed"}, k.Special) {
+		return fmt.Errorf("kafka: special %q: it must be earliest, latest or committed", k.Special)
+	}
+	if k.Offset != nil && *k.Offset < 0 {
+		return fmt.Errorf("kafka: offset %d: it must not be negative", *k.Offset)
+	}
 	return nil
 }
 
@@ -268,6 +274,7 @@ type EditResult struct {
 // plannedEdit is an [Edit] of a plan, with what it means there.
 type plannedEdit struct {
 	Edit
+	ops     []*metadata.Operator
 	matcher *entryMatcher
 	matches atomic.Int64
 	mu      sync.Mutex
@@ -306,6 +313,7 @@ func forOperators(m *metadata.Snapshot, edits []Edit, now time.Time) ([]*planned
 				return nil, nil, fail(err)
 			}
 		}
+		e.ops = ops
 		all = append(all, e)
 		for _, op := range ops {
 			of[op] = append(of[op], e)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/drey-state/drey/backend"
@@ -42,7 +43,7 @@ func newEntryMatcher(f *EntryFilter, now time.Time) (*entryMatcher, error) {
 		return nil, fmt.Errorf("dropEntries: keyGroups: %w", err)
 	}
 	if f.Where != "" {
-		if m.where, err = expr.Compile(f.Where, expr.AsBool(), expr.AllowUndefinedVariables()); err != nil {
+		if m.where, err = expr.Compile(f.Where, expr.AsBool(), expr.Env(lineFields)); err != nil {
 			return nil, fmt.Errorf("dropEntries: where: %w", err)
 		}
 	}
@@ -138,6 +139,11 @@ func (m *entryMatcher) holds(op *metadata.Operator, e *backend.Entry) (bool, err
 		return fail(err)
 	}
 	delete(env, "subtask") // which one wrote it means nothing for an entry
+	for _, part := range []string{"key", "namespace", "userKey", "value"} {
+		if incomplete(env[part]) {
+			return fail(fmt.Errorf("its %s can't be decoded as a whole, so that no condition can be upon it, of %.300s: %w", part, line, serializer.ErrUnsupported))
+		}
+	}
 	result, err := expr.Run(m.where, numbers(env).(map[string]any))
 	if err != nil {
 		return fail(fmt.Errorf("%w, of %s", err, line))
@@ -147,6 +153,31 @@ func (m *entryMatcher) holds(op *metadata.Operator, e *backend.Entry) (bool, err
 		return fail(fmt.Errorf("it gives %v, which is no truth value, of %s", result, line))
 	}
 	return fits, nil
+}
+
+// lineFields are the fields that the line of an entry may have: the name of no other is known to a condition.
+var lineFields = types.Map{
+	"operator": types.Any, "operatorId": types.Any, "state": types.Any, "type": types.Any, "keyGroup": types.Any,
+	"key": types.Any, "namespace": types.Any, "userKey": types.Any, "value": types.Any,
+	"lastAccess": types.Any, "timestamp": types.Any, "time": types.Any,
+}
+
+// incomplete says that JSON stands for bytes that were not decoded, or for only some of what they hold.
+func incomplete(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, raw := v["@raw"]; raw || v["@cut"] == true {
+			return true
+		}
+		for _, e := range v {
+			if incomplete(e) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, incomplete)
+	}
+	return false
 }
 
 // numbers turns the numbers of decoded JSON into integers, where they are, and else into floating-point numbers.

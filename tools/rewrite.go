@@ -24,7 +24,7 @@ type RewriteOptions struct {
 	Flink string
 	// KeyHashes say how classes of keys compute hashCode; others are those that [serializer.NewHasher] knows.
 	KeyHashes serializer.HashRules
-	// Edits are done in their order, each on what the source has.
+	// Edits are done on what the source has; those of Kafka offsets one after the other.
 	Edits []Edit
 	// Target is the store of the destination; nil means that of the source.
 	Target storage.FS
@@ -119,6 +119,12 @@ func PlanRewrite(ctx context.Context, fsys storage.FS, src, dst string, o Rewrit
 	if p.Target == s.Dir {
 		return nil, fmt.Errorf("%s: source and target are the same: %w; the source is never changed", p.Target, ErrRefused)
 	}
+	if _, inside := storage.Rel(s.Dir, p.Target); inside {
+		return nil, fmt.Errorf("%s: the target is inside the source: %w; the source is never changed", p.Target, ErrRefused)
+	}
+	if err := rewrite.CheckEmpty(ctx, p.target); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
 	for _, op := range plan.Operators {
 		r := RewriteOperator{
 			ID: op.Source.ID, Name: op.Source.Name.String(), UID: op.Source.UID.String(), OperatorPlan: op,
@@ -149,10 +155,21 @@ func (e *plannedEdit) withoutPartition(ctx context.Context, fsys storage.FS, s *
 	if err != nil {
 		return "", err
 	}
+	found := false
 	for _, k := range list {
-		if e.Kafka.changeOf(&kafkaSplit{topic: k.Topic, partition: k.Partition}) != nil {
-			return "", nil
+		c := e.Kafka.changeOf(&kafkaSplit{topic: k.Topic, partition: k.Partition})
+		switch {
+		case c == nil:
+			continue
+		case k.Source == kafkaSource && c.Special == "latest":
+			return "KafkaSource does not restore \"latest\": records would be lost that come before it reads (FLINK-28303)", nil
+		case k.Part == "reader" && k.Next != nil && c.Shift < 0 && *k.Next+c.Shift < 0:
+			return fmt.Sprintf("partition %d goes on at offset %d, which can't be shifted by %d", k.Partition, *k.Next, c.Shift), nil
 		}
+		found = true
+	}
+	if found {
+		return "", nil
 	}
 	return "it has no position in such a partition; `drey inspect --kafka` lists those that it has", nil
 }
@@ -164,15 +181,30 @@ func (e *plannedEdit) unmet(p *rewrite.Plan) string {
 		return fmt.Sprintf("it has no state %q", e.DropStates)
 	case e.RenameState != nil && e.matches.Load() == 0:
 		return fmt.Sprintf("it has no state %q", e.RenameState.From)
+	case len(e.KeepStates) > 0 && !e.hasState(p, e.KeepStates, true):
+		return fmt.Sprintf("it has no state %q, so that all of its states would be dropped", e.KeepStates)
+	case e.DropEntries != nil && len(e.DropEntries.States) > 0 && !e.hasState(p, e.DropEntries.States, false):
+		return fmt.Sprintf("it has no keyed state %q", e.DropEntries.States)
 	case e.Set != nil && e.matches.Load() == 0 && !e.broadcast(p):
 		return fmt.Sprintf("it has no keyed state and no broadcast map %q", e.Set.State)
 	}
 	return ""
 }
 
+// hasState says that some operator of the edit has a state, of keyed state or of any, whose name one of the patterns fits.
+func (e *plannedEdit) hasState(p *rewrite.Plan, patterns []string, any bool) bool {
+	fits := func(s rewrite.StatePlan) bool { return matchesName(patterns, s.Name) }
+	return slices.ContainsFunc(p.Operators, func(op *rewrite.OperatorPlan) bool {
+		return slices.Contains(e.ops, op.Source) && (slices.ContainsFunc(op.States, fits) || any && slices.ContainsFunc(op.OperatorStates, fits))
+	})
+}
+
 // broadcast says that the state that is set is a broadcast map.
 func (e *plannedEdit) broadcast(p *rewrite.Plan) bool {
 	for _, op := range p.Operators {
+		if !slices.Contains(e.ops, op.Source) {
+			continue
+		}
 		for _, s := range op.OperatorStates {
 			if s.Name == e.Set.State && s.Type == metadata.ModeBroadcast.String() {
 				return true
@@ -200,6 +232,9 @@ func transformOf(op *metadata.Operator, edits []*plannedEdit, now time.Time) (*r
 			if err != nil {
 				return nil, err
 			}
+			if t.ID != nil {
+				return nil, errors.New("renameOperator: it is renamed twice")
+			}
 			t.ID, t.UID, t.Name = &id, uid, op.Name
 			e.once("")
 		case e.DropEntries != nil:
@@ -209,6 +244,16 @@ func transformOf(op *metadata.Operator, edits []*plannedEdit, now time.Time) (*r
 		case e.Kafka != nil:
 			kafka = append(kafka, e)
 		}
+	}
+	renamed := map[string]bool{}
+	for _, e := range edits {
+		if e.RenameState == nil {
+			continue
+		}
+		if renamed[e.RenameState.From] {
+			return nil, fmt.Errorf("renameState: %q is renamed twice", e.RenameState.From)
+		}
+		renamed[e.RenameState.From] = true
 	}
 	if changesStates(edits) {
 		t.State = func(name string, _ bool) string { return withoutState(edits, name) }
@@ -306,6 +351,9 @@ func (v *ValueSetting) put(s *backend.State, now time.Time) (p rewrite.Put, err 
 		value = append(append([]byte(`{"value":`), v.Value...), access.UTC().Truncate(time.Millisecond).Format(`,"lastAccess":"2006-01-02T15:04:05.999Z"}`)...)
 	}
 	p.Value, p.Null, errs[3] = s.EncodeValueJSON(value)
+	if s.Type == backend.TypeList && errs[3] == nil && len(p.Value) == 0 {
+		errs[3] = fmt.Errorf("state %q is a list, and Flink has no empty one: drop the entry (dropEntries with keys)", s.Meta.Name)
+	}
 	return p, errors.Join(errs[:]...)
 }
 

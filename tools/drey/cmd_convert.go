@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/rewrite"
 	"github.com/drey-state/drey/serializer"
 	"github.com/drey-state/drey/storage"
@@ -125,8 +126,9 @@ func cmdConvert() *command {
 			if opts.Format, err = formatOf(format); err != nil {
 				return err
 			}
-			if f := o.set; f.Changed("max-parallelism") && maxParallelism < 1 || f.Changed("parallelism") && parallelism < 1 {
-				return usagef("--parallelism and --max-parallelism must be at least 1")
+			inRange := func(n int) bool { return n >= 1 && n <= keygroup.UpperBound }
+			if f := o.set; f.Changed("max-parallelism") && !inRange(maxParallelism) || f.Changed("parallelism") && !inRange(parallelism) {
+				return usagef("--parallelism and --max-parallelism must be from 1 to %d", keygroup.UpperBound)
 			}
 			opts.MaxParallelism, opts.Parallelism = maxParallelism, parallelism
 			return rewriteSnapshot(ctx, e, local, &o, opts, args)
