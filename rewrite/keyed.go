@@ -210,7 +210,7 @@ func (x *execution) groups(ctx context.Context, op *OperatorPlan, groups keygrou
 	puts := newPutter(x, op, groups)
 	var hasher *serializer.Hasher
 	if len(op.puts) > 0 {
-		hasher = op.hasher()
+		hasher = x.hasher(op)
 	}
 	var handles []*handle
 	for _, h := range op.handles {
@@ -470,7 +470,7 @@ func (x *execution) move(ctx context.Context, op *OperatorPlan, t *metadata.Oper
 	eg, sorting := errgroup.WithContext(ctx)
 	for _, s := range sorters {
 		eg.Go(func() error {
-			m := &mover{op: op, s: s, hasher: op.hasher()}
+			m := &mover{op: op, s: s, hasher: x.hasher(op)}
 			for {
 				n := int(next.Add(1)) - 1
 				if n >= len(parts) {

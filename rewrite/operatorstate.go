@@ -142,10 +142,7 @@ func (p *Plan) elements(ctx context.Context, op *OperatorPlan, e *elements) erro
 
 func sameMeta(a, b *backend.StateMeta) bool {
 	x, y := backend.OperatorHeader{Version: backend.OperatorVersion, Operator: []backend.StateMeta{*a}}, backend.OperatorHeader{Version: backend.OperatorVersion, Operator: []backend.StateMeta{*b}}
-	was, is := serializer.NewOutput(nil), serializer.NewOutput(nil)
-	x.Write(was)
-	y.Write(is)
-	return was.Err() == nil && is.Err() == nil && string(was.Bytes()) == string(is.Bytes())
+	return equal(&x, &y)
 }
 
 // lookElements opens a handle to see what is in it.

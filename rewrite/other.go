@@ -41,9 +41,11 @@ func (x *execution) copyStream(ctx context.Context, s metadata.Stream) (metadata
 	return out.Commit()
 }
 
-// sizeOf gives the size that the metadata says a file has.
+// sizeOf gives the size that the metadata says a file has, or that of inline data.
 func sizeOf(s metadata.Stream) (int64, bool) {
 	switch s := s.(type) {
+	case *metadata.ByteStream:
+		return int64(len(s.Data)), true
 	case *metadata.File:
 		return s.Size, s.Size >= 0
 	case *metadata.RelativeFile:
@@ -275,19 +277,10 @@ func (x *execution) coordinatorTasks(op *OperatorPlan, t *metadata.Operator) []t
 
 // fileBytes is the size of a handle's files.
 func fileBytes(h *metadata.Incremental) (n int64) {
-	size := func(s metadata.Stream) {
-		switch s := s.(type) {
-		case *metadata.ByteStream:
-			n += int64(len(s.Data))
-		case *metadata.RelativeFile:
-			n += s.Size
-		case *metadata.File:
-			n += s.Size
-		}
-	}
-	size(h.Meta)
+	n, _ = sizeOf(h.Meta)
 	for _, f := range slices.Concat(h.Shared, h.Private) {
-		size(f.Stream)
+		size, _ := sizeOf(f.Stream)
+		n += size
 	}
 	return n
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/drey-state/drey/backend"
 	"github.com/drey-state/drey/keygroup"
 	"github.com/drey-state/drey/metadata"
-	"github.com/drey-state/drey/serializer"
 )
 
 // Plan is what will be done to a snapshot. Nothing was written for it; [Plan.Execute] does exactly this.
@@ -74,7 +73,11 @@ type OperatorPlan struct {
 	puts     []statePut
 	elements []*elements
 	channels bool
-	hasher   func() *serializer.Hasher
+}
+
+// rescaled says that the operator gets another parallelism or other key groups.
+func (op *OperatorPlan) rescaled() bool {
+	return op.Target.Parallelism != op.Source.Parallelism || op.Target.MaxParallelism != op.Source.MaxParallelism
 }
 
 // StatePlan is what becomes of a state.
@@ -165,7 +168,7 @@ func (p *Plan) checkChannels() {
 		return
 	}
 	for _, op := range p.Operators {
-		if !op.Dropped && !op.channels && (op.Target.Parallelism != op.Source.Parallelism || op.Target.MaxParallelism != op.Source.MaxParallelism) {
+		if !op.Dropped && !op.channels && op.rescaled() {
 			p.problem(op, "", "%s has records in flight, of an unaligned checkpoint, which may be for this one, so that the parallelism can't change: take a savepoint, or an aligned checkpoint", Label(p.Operators[i].Source))
 		}
 	}
@@ -311,8 +314,7 @@ func (p *Plan) parallelism(op *OperatorPlan) {
 	if t.Parallelism > t.MaxParallelism {
 		p.problem(op, "", "parallelism %d is more than max parallelism %d", t.Parallelism, t.MaxParallelism)
 	}
-	changed := t.Parallelism != s.Parallelism || t.MaxParallelism != s.MaxParallelism
-	if !changed {
+	if !op.rescaled() {
 		return
 	}
 	for _, sub := range s.Subtasks {

@@ -146,7 +146,7 @@ func (p *Plan) copies(op *OperatorPlan) bool {
 	if slices.Contains(op.From, "rocksdb") && p.src.Metadata.Version >= metadata.Version5 && p.Version < metadata.Version5 {
 		return false
 	}
-	if op.Target.Parallelism != op.Source.Parallelism || op.Target.MaxParallelism != op.Source.MaxParallelism || t.State != nil || t.Keyed != nil || t.Put != nil {
+	if op.rescaled() || t.State != nil || t.Keyed != nil || t.Put != nil {
 		return false
 	}
 	for _, h := range op.handles {
@@ -219,7 +219,7 @@ func (p *Plan) merge(op *OperatorPlan) bool {
 			switch {
 			case op.header.Key == nil:
 				op.header.Key = key
-			case !equal(op.header.Key, key):
+			case key == nil || !equal(op.header.Key, key):
 				fail(s.Meta.Name, "its keys are of another type than those of other states: %s, not %s", key, op.header.Key)
 				return false
 			}
@@ -283,7 +283,8 @@ func (p *Plan) merge(op *OperatorPlan) bool {
 	return ok
 }
 
-func equal(a, b *serializer.Snapshot) bool {
+// equal says that two snapshots of serializers, or two headers, are written alike.
+func equal(a, b interface{ Write(*serializer.Output) }) bool {
 	x, y := serializer.NewOutput(nil), serializer.NewOutput(nil)
 	a.Write(x)
 	b.Write(y)
@@ -317,17 +318,20 @@ func (p *Plan) checkStates(op *OperatorPlan) {
 			p.warn(op, name, "it is folding state, which Flink has no more since 1.9: no job can open it")
 		}
 		parts := s.Parts()
-		for what, snapshot := range map[string]*serializer.Snapshot{"key": parts.Key, "namespace": parts.Namespace, "user key": parts.UserKey, "value": parts.Value} {
-			if snapshot == nil {
-				continue
+		for _, part := range []struct {
+			what     string
+			snapshot *serializer.Snapshot
+		}{{"key", parts.Key}, {"namespace", parts.Namespace}, {"user key", parts.UserKey}, {"value", parts.Value}} {
+			what, opaque := part.what, ""
+			if part.snapshot != nil {
+				opaque = part.snapshot.OpaquePart()
 			}
-			opaque := snapshot.OpaquePart()
 			if opaque == "" {
 				continue
 			}
 			split := what != "value" || s.Type == backend.TypeList
 			switch {
-			case op.Format == NativeHeap && split || heap || op.Work == Moved && what == "key":
+			case op.Format == NativeHeap && split || heap:
 				p.warn(op, name, "its %s is of %s, whose end in a file only Java knows: should there be one that needs to be told apart, nothing will be written", what, opaque)
 			case op.Format == NativeHeap:
 				p.warn(op, name, "its %s is of %s, whose end in a file only Java knows: Flink will read it from the hashmap backend's format, nothing else can", what, opaque)
@@ -352,15 +356,17 @@ func (p *Plan) kryo(op *OperatorPlan, name string, s *backend.State) {
 	}
 }
 
-// hash makes what computes the hashes of the operator's keys.
-func (p *Plan) hash(op *OperatorPlan) {
-	op.hasher = func() *serializer.Hasher {
-		if p.o.Hasher != nil {
-			return p.o.Hasher(op.Source, op.header.Key)
-		}
-		return serializer.NewHasher(op.header.Key)
+// hasher makes what computes the hashes of the operator's keys. One goroutine may use it.
+func (p *Plan) hasher(op *OperatorPlan) *serializer.Hasher {
+	if p.o.Hasher != nil {
+		return p.o.Hasher(op.Source, op.header.Key)
 	}
-	h := op.hasher()
+	return serializer.NewHasher(op.header.Key)
+}
+
+// hash finds out whether the hashes of the operator's keys can be computed.
+func (p *Plan) hash(op *OperatorPlan) {
+	h := p.hasher(op)
 	if err := h.Err(); err != nil {
 		p.problem(op, "", "keys of type %s can't be moved to other key groups: %v; a rule for the class may say what that computes", op.header.Key, err)
 		return
@@ -375,13 +381,7 @@ func (p *Plan) putAll(op *OperatorPlan) error {
 	if op.t.Put == nil {
 		return nil
 	}
-	op.hasher = func() *serializer.Hasher {
-		if p.o.Hasher != nil {
-			return p.o.Hasher(op.Source, op.header.Key)
-		}
-		return serializer.NewHasher(op.header.Key)
-	}
-	hasher := op.hasher()
+	hasher := p.hasher(op)
 	for n, state := range op.was {
 		puts, err := op.t.Put(state)
 		if err != nil {

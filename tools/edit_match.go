@@ -31,6 +31,7 @@ type entryMatcher struct {
 
 	mu    sync.Mutex
 	parts map[*backend.State]*wantedParts
+	lines sync.Pool // of *lines, of the operator of the edit
 }
 
 // wantedParts are the keys and namespaces that are looked for, as a state's serializers write them.
@@ -127,7 +128,11 @@ func (m *entryMatcher) holds(op *metadata.Operator, e *backend.Entry) (bool, err
 	fail := func(err error) (bool, error) {
 		return false, fmt.Errorf("dropEntries: where: state %q, key group %d: %w", e.State.Meta.Name, e.KeyGroup, err)
 	}
-	l := newLines(op, 0)
+	l, _ := m.lines.Get().(*lines)
+	if l == nil {
+		l = newLines(op, 0)
+	}
+	defer m.lines.Put(l)
 	line := l.keyed(nil, e)
 	if l.err != nil {
 		return fail(l.err)

@@ -171,7 +171,7 @@ func (e *plannedEdit) withoutPartition(ctx context.Context, fsys storage.FS, s *
 	if found {
 		return "", nil
 	}
-	return "it has no position in such a partition; `drey inspect --kafka` lists those that it has", nil
+	return "it has no position in such a partition; `drey dump --kafka` lists those that it has", nil
 }
 
 // unmet says why an edit has nothing to work on, as far as it shows without reading state; "" if it has.
